@@ -1,0 +1,55 @@
+"""The seam to the operator: a host gives a prompter, opask asks it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Protocol, runtime_checkable
+
+from opask.outcomes import Outcome, Reply
+from opask.questions import Ask
+
+__all__ = ["Prompter", "current_prompter", "use_prompter"]
+
+
+@runtime_checkable
+class Prompter(Protocol):
+    """Whoever can put a question to the operator.
+
+    ``ask`` runs on the host's own event loop; a plain function runs in a worker thread instead.
+    It is cancelled when the ask ends otherwise. An exception in it is logged and becomes `Unavailable`.
+    """
+
+    def ask(self, ask: Ask, /) -> Awaitable[Reply] | Reply:
+        """Put an ask to the operator and return the reply."""
+        ...
+
+    def settled(self, ask: Ask, outcome: Outcome, /) -> None:
+        """Hear how an ask ended: called exactly once for each, whatever happened; never awaited."""
+        ...
+
+    def available(self, session_id: str, /) -> bool:
+        """Tell whether an operator is there now; asked at launch and again at each ask."""
+        ...
+
+
+_current: ContextVar[Prompter | None] = ContextVar("opask_prompter", default=None)
+
+
+def current_prompter() -> Prompter | None:
+    """Return the prompter carried in this context, None where there is none."""
+    return _current.get()
+
+
+@contextmanager
+def use_prompter(prompter: Prompter | None) -> Iterator[None]:
+    """Carry a prompter in this context, for hosts that attach sessions deep in a call stack.
+
+    `Bridge.attach` takes it where it is given none.
+    """
+    token = _current.set(prompter)
+    try:
+        yield
+    finally:
+        _current.reset(token)
