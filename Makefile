@@ -1,0 +1,87 @@
+# Needs make and Python 3.11 or newer, nothing else. `make` alone lists what there is.
+
+VENV := .venv
+BIN := $(VENV)/bin
+# Which Python makes the environment: the first of these that runs and is new enough. `make PYTHON=/path/to/python` names one.
+PYTHON ?=
+PYTHONS := python3.13 python3.12 python3.11 python3
+# Written when the environment holds what the lock and the project ask for.
+STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+UV := uv==0.13.9
+# What a run hands to pytest beside its own options: make test ARGS="-k wire -x"
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.SUFFIXES:
+.PHONY: help demo test lint format types check package bench fuzz lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+demo: $(STAMP) ## ask two questions in this terminal and go on with the answers
+	@$(BIN)/opask demo
+
+test: $(STAMP) ## run the tests; ARGS are handed to pytest
+	$(BIN)/python -m pytest -q $(ARGS)
+
+lint: $(STAMP) ## check style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(STAMP) ## fix what lint can fix by itself
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(STAMP) ## check the types, strictly
+	$(BIN)/mypy
+
+check: lint types test ## lint, types and tests
+
+package: $(STAMP) ## build the wheel and the sdist into dist/
+	rm -rf dist
+	$(BIN)/python -m hatchling build -d dist
+
+bench: $(STAMP) ## run every benchmark and print its figures
+	@found=; for script in benchmarks/bench_*.py; do \
+	    [ -f "$$script" ] || continue; \
+	    found=1; $(BIN)/python "$$script" || exit 1; \
+	done; \
+	[ -n "$$found" ] || { echo "make bench: there is no benchmarks/bench_*.py" >&2; exit 1; }
+
+fuzz: $(STAMP) ## run the property tests with very many examples
+	$(BIN)/python -m pytest -q -m "hypothesis and not live" --hypothesis-profile=fuzz --timeout=3600 -o faulthandler_timeout=0 $(ARGS)
+
+lock: $(STAMP) ## resolve the dependencies anew into requirements.lock
+	$(PIP) install -qq "$(UV)"
+	$(BIN)/uv pip compile --no-config --quiet --upgrade --universal --python-version 3.11 \
+	    --all-extras --group dev --generate-hashes --no-emit-index-url --no-emit-find-links \
+	    --custom-compile-command "make lock" --output-file requirements.lock pyproject.toml
+	@echo "requirements.lock is written; the next make target installs it"
+
+clean: ## remove the environment and everything else that was made here
+	rm -rf $(VENV) dist build .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@for candidate in $(if $(PYTHON),"$(PYTHON)",$(PYTHONS)); do \
+	    "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 || continue; \
+	    "$$candidate" -c 'import ensurepip, venv' >/dev/null 2>&1 || { bare="$$candidate"; continue; }; \
+	    echo "Setting up $(VENV) with $$("$$candidate" --version); this takes about half a minute."; \
+	    "$$candidate" -m venv --clear $(VENV) && exit 0; \
+	    rm -rf $(VENV); exit 1; \
+	done; \
+	if [ -n "$$bare" ]; then \
+	    echo "make: $$bare cannot make virtual environments: its venv or ensurepip module is missing." >&2; \
+	    echo "      Debian and Ubuntu keep them in a package of their own: install python3-venv, or name another Python: make PYTHON=..." >&2; \
+	else \
+	    echo "make: no Python 3.11 or newer among: $(if $(PYTHON),$(PYTHON),$(PYTHONS))." >&2; \
+	    echo "      Install one, or name one: make PYTHON=/path/to/python3" >&2; \
+	fi; \
+	exit 1
+
+$(STAMP): requirements.lock pyproject.toml | $(BIN)/python
+	@$(PIP) install -qq --require-hashes -r requirements.lock
+	@$(PIP) install -qq --no-deps --no-build-isolation -e .
+	@touch $@
