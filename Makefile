@@ -81,7 +81,7 @@ $(BIN)/python:
 	fi; \
 	exit 1
 
-$(STAMP): requirements.lock pyproject.toml | $(BIN)/python
+$(STAMP): $(BIN)/python requirements.lock pyproject.toml
 	@$(PIP) install -qq --require-hashes -r requirements.lock
 	@$(PIP) install -qq --no-deps --no-build-isolation -e .
 	@touch $@
