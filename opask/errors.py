@@ -8,6 +8,8 @@ __all__ = [
     "BridgeError",
     "LaunchError",
     "OpaskError",
+    "RecordingError",
+    "RegistryError",
     "RelayError",
     "RuntimeUnavailableError",
     "SocketPathError",
@@ -89,3 +91,41 @@ class SocketPathError(BridgeError):
 
 class RelayError(BridgeError):
     """The interpreter that has to run the relay does not work."""
+
+
+class RegistryError(OpaskError):
+    """A registry cannot be read, or cannot be edited as asked.
+
+    Attributes:
+        file: the registry's file, as it was given.
+        row: the row at fault, such as ``claude/mcp-stdio@2.1.332``; None for the file as a whole.
+        field: the field at fault within the row; None for the row as a whole.
+        faults: every fault that was found, as (row, field, what is wrong and what to do); the message tells the first.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str,
+        row: str | None = None,
+        field: str | None = None,
+        faults: tuple[tuple[str | None, str | None, str], ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.file = file
+        self.row = row
+        self.field = field
+        self.faults = faults or ((row, field, message),)
+
+
+class RecordingError(OpaskError):
+    """A recording is not of the form that recordings have.
+
+    Attributes:
+        line: the line at fault, from 1; None for the recording as a whole.
+    """
+
+    def __init__(self, message: str, *, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
