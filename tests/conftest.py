@@ -1,9 +1,13 @@
-"""What every test runs under: property-test profiles and an environment that says nothing about opask."""
+"""What every test runs under: time limits, property-test profiles, and an environment that says nothing of opask."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
+from typing import Any
 
+import anyio
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -32,3 +36,33 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take away what the caller's own environment tells opask."""
     for name in [name for name in os.environ if name.startswith("OPASK_")]:
         monkeypatch.delenv(name)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
+    """Cancel an async test shortly before its time limit.
+
+    pytest-timeout raises wherever the main thread is, which on trio is outside the test: the run would go on
+    waiting. It stays the limit for a test that blocks its loop, and for plain functions.
+    """
+    test = pyfuncitem.obj
+    if not inspect.iscoroutinefunction(test) or hasattr(test, "hypothesis"):
+        return
+    marker = pyfuncitem.get_closest_marker("timeout")
+    given = pyfuncitem.config.getoption("timeout", None)
+    limit = float(
+        marker.args[0]
+        if marker and marker.args
+        else pyfuncitem.config.getini("timeout")
+        if given is None
+        else given
+    )
+    if not limit:
+        return
+
+    @functools.wraps(test)
+    async def bounded(**arguments: Any) -> None:
+        with anyio.fail_after(0.9 * limit):
+            await test(**arguments)
+
+    pyfuncitem.obj = bounded

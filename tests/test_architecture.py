@@ -37,7 +37,9 @@ class Rule:
     modules: tuple[str, ...]
     project: tuple[str, ...] = ()  # modules of this project, as patterns
     others: tuple[str, ...] = ()  # other distributions, by the top-level name that is imported
-    late: tuple[str, ...] = ()  # both kinds, but only inside a function or for the type checker
+    late: tuple[
+        str, ...
+    ] = ()  # both kinds, but only inside a function or for the type checker; goes before the two
     without: tuple[str, ...] = ()  # standard modules that are not allowed, nor what is below them
     pure: bool = False  # no I/O: none of the standard modules and builtins by which it is done
     computed: bool = False  # whether a module's name may be computed at run time
@@ -75,10 +77,12 @@ CORE = (
     "opask.prompter",
     "opask.questions",
     "opask.trace",
+    "opask.versions",
     "opask.wire",
 )
 ATTRS = ("attr", "attrs")
 MCP = ("mcp", "mcp_types")
+SPEAKS_MCP = ("opask.bridge.lines",)
 INBOX = package("opask.inbox")
 
 # Each runs as a file in a process of its own, started as `python -I -S FILE`.
@@ -90,7 +94,13 @@ RULES = (
     # The pure core, and its two doors: the registry's file, and pluggy where an adapter is looked up by name.
     Rule(("opask.adapters",), CORE, ATTRS, late=("opask.hooks",), pure=True),
     Rule(("opask.hooks",), CORE, ("pluggy",), pure=True),
-    Rule(("opask.registry",), CORE, (*ATTRS, "pydantic"), without=(*NETWORK, *PROCESSES, *THREADS)),
+    Rule(("opask.registry_schema",), CORE, (*ATTRS, "pydantic", "pydantic_core"), pure=True),
+    Rule(
+        ("opask.registry",),
+        (*CORE, "opask.registry_schema"),
+        (*ATTRS, "pydantic"),
+        without=(*NETWORK, *PROCESSES, *THREADS),
+    ),
     Rule(("opask", *CORE), CORE, ATTRS, pure=True),
     # Adapters: sans-IO, and no sibling but the protocol family that one specialises.
     *(
@@ -102,12 +112,13 @@ RULES = (
             "opask_omp": ("opask_acp",),
         }.items()
     ),
-    # What does I/O.
+    # What does I/O. Those modules of the bridge that speak MCP are imported by it in its own thread, once it opens.
+    Rule(SPEAKS_MCP, (*CORE, *package("opask.bridge")), (*ATTRS, *MCP, "anyio")),
     Rule(
         package("opask.bridge"),
         (*CORE, "opask.registry", *package("opask.bridge")),
         (*ATTRS, "anyio"),
-        late=MCP,
+        late=SPEAKS_MCP,
     ),
     Rule(("opask.driver",), CORE, (*ATTRS, "anyio")),
     Rule(INBOX, (*CORE, *INBOX), (*ATTRS, "anyio")),
@@ -312,22 +323,18 @@ def _problem(module: Module, rule: Rule, imported: Import, known: set[str]) -> s
         for unimported in UNIMPORTED:
             if is_below(target, unimported) and ".".join(own) != unimported:
                 return f"imports {target}, which nothing may import"
-        if covers(rule.project, target):
-            return None
         if covers(rule.late, target):
             return (
                 None if imported.when != "at import" else f"imports {target} at import; only late is allowed"
             )
-        return f"imports {target}"
+        return None if covers(rule.project, target) else f"imports {target}"
     if top in sys.stdlib_module_names:
         without = PURE if rule.pure else rule.without
         denied = next((name for name in imported.names if is_below(name, *without)), None)
         return f"imports {denied}" if denied else None
-    if top in rule.others:
-        return None
     if top in rule.late:
         return None if imported.when != "at import" else f"imports {top} at import; only late is allowed"
-    return f"imports {top}"
+    return None if top in rule.others else f"imports {top}"
 
 
 def import_graph(modules: Sequence[Module]) -> dict[str, set[str]]:
@@ -439,8 +446,14 @@ def write(root: Path, **sources: str) -> list[Module]:
         ),
         ("opask__adapters", "from opask.hooks import load_adapter", "imports opask.hooks at import"),
         ("opask__relay", "import attrs", "imports attrs"),
-        ("opask__bridge", "import mcp", "imports mcp at import"),
-        ("opask__bridge", "def serve(by=__import__('mcp')): ...", "imports mcp at import"),
+        ("opask__bridge", "import mcp", "imports mcp"),
+        ("opask__bridge", "from opask.bridge.lines import serve", "imports opask.bridge.lines at import"),
+        (
+            "opask__bridge",
+            "def f(x=__import__('opask.bridge.lines')): ...",
+            "imports opask.bridge.lines at import",
+        ),
+        ("opask__testing", "import pytest", "imports pytest at import"),
         ("opask__bridge", "from opask.relay import main", "which nothing may import"),
         ("opask__driver", "from opask.bridge import Bridge", "imports opask.bridge"),
         ("opask__surfaces__terminal", "from opask.bridge import Bridge", "imports opask.bridge"),
@@ -470,8 +483,9 @@ def test_the_checker_names_what_is_not_allowed(
     [
         ("opask__questions", "from attrs import frozen\nfrom opask.errors import OpaskError\nimport logging"),
         ("opask__adapters", "def adapter(name):\n    from opask.hooks import load_adapter"),
-        ("opask__bridge", "import anyio, socket\ndef serve():\n    from mcp.server import Server"),
-        ("opask__bridge", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import mcp"),
+        ("opask__bridge", "import anyio, socket\ndef serve():\n    from opask.bridge.lines import serve"),
+        ("opask__bridge__lines", "from mcp.server.lowlevel import Server"),
+        ("opask__testing", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import pytest"),
         (
             "opask__bridge__session",
             "from .server import serve\nfrom . import server\nimport opask.bridge.server",
