@@ -82,7 +82,7 @@ CORE = (
 )
 ATTRS = ("attr", "attrs")
 MCP = ("mcp", "mcp_types")
-SPEAKS_MCP = ("opask.bridge.lines",)
+SPEAKS_MCP = ("opask.bridge.lines", "opask.bridge.server")
 INBOX = package("opask.inbox")
 
 # Each runs as a file in a process of its own, started as `python -I -S FILE`.
