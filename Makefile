@@ -53,9 +53,9 @@ bench: $(STAMP) ## run every benchmark and print its figures
 fuzz: $(STAMP) ## run the property tests with very many examples
 	$(BIN)/python -m pytest -q -m "hypothesis and not live" --hypothesis-profile=fuzz --timeout=3600 -o faulthandler_timeout=0 $(ARGS)
 
-lock: $(STAMP) ## resolve the dependencies anew into requirements.lock
+lock: $(BIN)/python ## resolve the dependencies anew into requirements.lock
 	$(PIP) install -qq "$(UV)"
-	$(BIN)/uv pip compile --no-config --quiet --upgrade --universal --python-version 3.11 \
+	$(BIN)/uv pip compile --no-config --system-certs --quiet --upgrade --universal --python-version 3.11 \
 	    --all-extras --group dev --generate-hashes --no-emit-index-url --no-emit-find-links \
 	    --custom-compile-command "make lock" --output-file requirements.lock pyproject.toml
 	@echo "requirements.lock is written; the next make target installs it"

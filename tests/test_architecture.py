@@ -488,7 +488,7 @@ def test_the_checker_names_what_is_not_allowed(
         ("opask__testing", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import pytest"),
         (
             "opask__bridge__session",
-            "from .server import serve\nfrom . import server\nimport opask.bridge.server",
+            "from .desk import Desk\nfrom . import desk\nimport opask.bridge.desk",
         ),
         (
             "opask__cli__demo",
