@@ -94,11 +94,12 @@ RULES = (
     # The pure core, and its two doors: the registry's file, and pluggy where an adapter is looked up by name.
     Rule(("opask.adapters",), CORE, ATTRS, late=("opask.hooks",), pure=True),
     Rule(("opask.hooks",), CORE, ("pluggy",), pure=True),
-    Rule(("opask.registry_schema",), CORE, (*ATTRS, "pydantic", "pydantic_core"), pure=True),
+    Rule(("opask.registry_schema",), CORE, ("pydantic", "pydantic_core"), pure=True),
     Rule(
         ("opask.registry",),
-        (*CORE, "opask.registry_schema"),
-        (*ATTRS, "pydantic"),
+        CORE,
+        ATTRS,
+        late=("opask.registry_schema",),
         without=(*NETWORK, *PROCESSES, *THREADS),
     ),
     Rule(("opask", *CORE), CORE, ATTRS, pure=True),
@@ -158,6 +159,7 @@ COSTS = {
     "opask": frozenset(ATTRS),
     "opask.bridge": frozenset(ATTRS) | ANYIO_AND_ITS_OWN,
     "opask.driver": frozenset(ATTRS) | ANYIO_AND_ITS_OWN,
+    "opask.registry": frozenset(ATTRS),
     "opask.cli": frozenset(ATTRS) | ANYIO_AND_ITS_OWN,
     "opask_claude": frozenset(ATTRS) | {"pluggy"},
 }
