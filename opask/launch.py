@@ -105,13 +105,13 @@ class LaunchPlan:
 
     argv: tuple[str, ...] = field(converter=_strings)
     env: Mapping[str, str] = field(repr=False)
-    files: tuple[LaunchFile, ...] = field(default=(), converter=tuple)
-    mcp_servers: tuple[Mapping[str, Any], ...] = field(default=(), converter=tuple)
+    files: tuple[LaunchFile, ...] = field(default=(), converter=tuple[LaunchFile, ...])
+    mcp_servers: tuple[Mapping[str, Any], ...] = field(default=(), converter=tuple[Mapping[str, Any], ...])
     clause: str | None = None
     questions: bool = False
     reason: str | None = None
     hold_prompt: bool = False
     wait: timedelta | None = None
     ceiling: timedelta | None = None
-    changes: tuple[Change, ...] = field(default=(), converter=tuple)
+    changes: tuple[Change, ...] = field(default=(), converter=tuple[Change, ...])
     endpoint: Endpoint | None = None

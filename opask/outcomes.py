@@ -42,7 +42,7 @@ class Answered:
     """
 
     kind: ClassVar[OutcomeKind] = "answered"
-    answers: tuple[Answer | None, ...] = field(converter=tuple)
+    answers: tuple[Answer | None, ...] = field(converter=tuple[Answer | None, ...])
     by: str
 
     def __attrs_post_init__(self) -> None:

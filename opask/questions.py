@@ -37,7 +37,7 @@ class Question:
 
     text: str
     header: str = ""
-    options: tuple[Option, ...] = field(default=(), converter=tuple)
+    options: tuple[Option, ...] = field(default=(), converter=tuple[Option, ...])
     multi_select: bool = False
 
 
@@ -58,7 +58,7 @@ class Ask:
 
     id: str
     session_id: str
-    questions: tuple[Question, ...] = field(converter=tuple)
+    questions: tuple[Question, ...] = field(converter=tuple[Question, ...])
     asked_at: datetime
     deadline: datetime | None = None
     tool_call_id: str | None = None
