@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from attrs import frozen
 
@@ -174,7 +174,7 @@ def _first(value: Mapping[Any, Any], keys: tuple[str, ...]) -> str | None:
     return next((key for key in keys if value.get(key) is not None), None)
 
 
-def _is_list(value: object) -> bool:
+def _is_list(value: object) -> TypeGuard[Sequence[object]]:
     return isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray)
 
 

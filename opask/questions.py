@@ -66,8 +66,8 @@ class Ask:
     meta: Mapping[str, Any] = field(default=Factory(dict), repr=False, eq=False)
 
 
-def _positions(value: Sequence[int]) -> tuple[int, ...]:
-    return tuple(value)
+def _text(value: str | None) -> str | None:
+    return value if value and value.strip() else None
 
 
 @frozen
@@ -82,8 +82,8 @@ class Answer:
         AnswerError: neither an option nor text (empty is never an answer), a position twice or below 0.
     """
 
-    selected: tuple[int, ...] = field(default=(), converter=_positions)
-    text: str | None = field(default=None, converter=lambda text: text if text and text.strip() else None)
+    selected: tuple[int, ...] = field(default=(), converter=tuple[int, ...])
+    text: str | None = field(default=None, converter=_text)
 
     def __attrs_post_init__(self) -> None:
         if not self.selected and self.text is None:
