@@ -84,7 +84,7 @@ CORE = (
 ATTRS = ("attr", "attrs")
 MCP = ("mcp", "mcp_types")
 SPEAKS_MCP = ("opask.bridge.lines", "opask.bridge.server")
-FORMS = ("opask.surfaces.cells", "opask.surfaces.form")
+FORMS = ("opask.surfaces.card", "opask.surfaces.cells", "opask.surfaces.form", "opask.surfaces.wording")
 INBOX = package("opask.inbox")
 
 # Each runs as a file in a process of its own, started as `python -I -S FILE`.
@@ -102,6 +102,12 @@ RULES = (
         CORE,
         ATTRS,
         late=("opask.registry_schema",),
+        without=(*NETWORK, *PROCESSES, *THREADS),
+    ),
+    Rule(
+        package("opask.registry_lint"),
+        (*CORE, "opask.registry", "opask.registry_schema", *package("opask.registry_lint")),
+        ATTRS,
         without=(*NETWORK, *PROCESSES, *THREADS),
     ),
     Rule(("opask", *CORE), CORE, ATTRS, pure=True),
