@@ -40,6 +40,7 @@ class Rule:
     late: tuple[
         str, ...
     ] = ()  # both kinds, but only inside a function or for the type checker; goes before the two
+    never: tuple[str, ...] = ()  # modules that the patterns would let in; only those of the same row are
     without: tuple[str, ...] = ()  # standard modules that are not allowed, nor what is below them
     pure: bool = False  # no I/O: none of the standard modules and builtins by which it is done
     computed: bool = False  # whether a module's name may be computed at run time
@@ -84,7 +85,10 @@ CORE = (
 ATTRS = ("attr", "attrs")
 MCP = ("mcp", "mcp_types")
 SPEAKS_MCP = ("opask.bridge.lines", "opask.bridge.server")
-FORMS = ("opask.surfaces.card", "opask.surfaces.cells", "opask.surfaces.form", "opask.surfaces.wording")
+# The modules of each surface.
+PLAIN = package("opask.surfaces.plain")
+TERMINAL = package("opask.surfaces.terminal", "opask.surfaces.inline")
+SURFACES = (*PLAIN, *TERMINAL)
 INBOX = package("opask.inbox")
 
 # Each runs as a file in a process of its own, started as `python -I -S FILE`.
@@ -102,6 +106,13 @@ RULES = (
         CORE,
         ATTRS,
         late=("opask.registry_schema",),
+        without=(*NETWORK, *PROCESSES, *THREADS),
+    ),
+    Rule(
+        ("opask.registry_edit",),
+        (*CORE, "opask.registry"),
+        ATTRS,
+        late=("opask.registry_schema", "tomlkit"),
         without=(*NETWORK, *PROCESSES, *THREADS),
     ),
     Rule(
@@ -130,11 +141,22 @@ RULES = (
         late=SPEAKS_MCP,
     ),
     Rule(("opask.driver",), CORE, (*ATTRS, "anyio")),
+    Rule(("opask.installed",), CORE, ATTRS, late=("opask.registry_schema",)),
     Rule(INBOX, (*CORE, *INBOX), (*ATTRS, "anyio")),
-    # Surfaces: each with its own way to a screen; none knows the bridge or a sibling, all may share what is pure.
-    Rule(("opask.surfaces", *FORMS), (*CORE, *FORMS), ATTRS, pure=True),
-    Rule(("opask.surfaces.plain",), (*CORE, *FORMS, *INBOX), (*ATTRS, "anyio")),
-    Rule(("opask.surfaces.terminal",), (*CORE, *FORMS, *INBOX), (*ATTRS, "anyio", "prompt_toolkit")),
+    # Surfaces: each with its own way to a screen; none knows the bridge or another surface. What they share is pure.
+    Rule(
+        PLAIN,
+        (*CORE, *INBOX, "opask.surfaces.*"),
+        (*ATTRS, "anyio"),
+        never=SURFACES,
+    ),
+    Rule(
+        TERMINAL,
+        (*CORE, *INBOX, "opask.surfaces.*"),
+        (*ATTRS, "anyio", "prompt_toolkit"),
+        never=SURFACES,
+    ),
+    Rule(package("opask.surfaces"), (*CORE, "opask.surfaces.*"), ATTRS, never=SURFACES, pure=True),
     # What a host's own tests use.
     Rule(
         package("opask.testing"),
@@ -153,7 +175,7 @@ RULES = (
     Rule(
         package("opask_probes"),
         package("opask", "opask_*"),
-        (*ATTRS, *MCP, "anyio", "httpx2", "pydantic", "starlette", "uvicorn"),
+        (*ATTRS, *MCP, "anyio", "pydantic", "starlette", "uvicorn"),
         computed=True,
     ),
 )
@@ -333,18 +355,24 @@ def _problem(module: Module, rule: Rule, imported: Import, known: set[str]) -> s
         for unimported in UNIMPORTED:
             if is_below(target, unimported) and ".".join(own) != unimported:
                 return f"imports {target}, which nothing may import"
+        if covers(rule.never, target) and not (
+            covers(rule.never, module.name) and covers(rule.modules, target)
+        ):
+            return f"imports {target}"
         if covers(rule.late, target):
-            return (
-                None if imported.when != "at import" else f"imports {target} at import; only late is allowed"
-            )
+            return _unless_late(imported, target)
         return None if covers(rule.project, target) else f"imports {target}"
     if top in sys.stdlib_module_names:
         without = PURE if rule.pure else rule.without
         denied = next((name for name in imported.names if is_below(name, *without)), None)
         return f"imports {denied}" if denied else None
     if top in rule.late:
-        return None if imported.when != "at import" else f"imports {top} at import; only late is allowed"
+        return _unless_late(imported, top)
     return None if top in rule.others else f"imports {top}"
+
+
+def _unless_late(imported: Import, name: str) -> str | None:
+    return f"imports {name} at import; only late is allowed" if imported.when == "at import" else None
 
 
 def import_graph(modules: Sequence[Module]) -> dict[str, set[str]]:
@@ -468,6 +496,13 @@ def write(root: Path, **sources: str) -> list[Module]:
         ("opask__driver", "from opask.bridge import Bridge", "imports opask.bridge"),
         ("opask__surfaces__terminal", "from opask.bridge import Bridge", "imports opask.bridge"),
         ("opask__surfaces__terminal", "from opask.surfaces import plain", "imports opask.surfaces"),
+        (
+            "opask__surfaces__terminal",
+            "from opask.surfaces.plain import show",
+            "imports opask.surfaces.plain",
+        ),
+        ("opask__surfaces__form", "from opask.surfaces.plain import show", "imports opask.surfaces.plain"),
+        ("opask__surfaces__form", "import anyio", "imports anyio"),
         ("opask__surfaces__plain", "import prompt_toolkit", "imports prompt_toolkit"),
         ("opask__testing", "from opask.cli import main", "which nothing may import"),
         ("opask__cli__demo", "def demo():\n    import opask_probes.model", "which nothing may import"),
