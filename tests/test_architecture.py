@@ -116,6 +116,9 @@ RULES = (
         without=(*NETWORK, *PROCESSES, *THREADS),
     ),
     Rule(
+        ("opask.registry_page",), (*CORE, "opask.registry"), ATTRS, late=("opask.registry_schema",), pure=True
+    ),
+    Rule(
         package("opask.registry_lint"),
         (*CORE, "opask.registry", "opask.registry_schema", *package("opask.registry_lint")),
         ATTRS,
