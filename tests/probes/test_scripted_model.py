@@ -398,21 +398,34 @@ async def test_asking_after_the_end_fails_once() -> None:
         assert [exchange.kind for exchange in model.requests] == ["scripted", *["refused"] * 3]
 
 
-@pytest.mark.parametrize("call", [True, False])
-async def test_a_repeated_request_is_not_the_next_step(*, call: bool) -> None:
+@pytest.mark.parametrize("first", [ONE_CALL, Reply("First.")])
+@pytest.mark.parametrize(
+    ("history", "reason"),
+    [
+        ([], "step 1 was replied to, and the request's history has no reply"),
+        (
+            [{"role": "assistant", "content": "Else."}, {"role": "user", "content": "More."}],
+            "the request was repeated or its history changed",
+        ),
+    ],
+)
+async def test_a_repeated_request_is_not_the_next_step(first: Reply, history: list[Any], reason: str) -> None:
     """A request without the last reply in its history, or with another one, is a failure."""
-    first = ONE_CALL if call else Reply("First.")
     async with playing(one_step(Expect(), first), verify=False) as (model, runtime):
         await runtime.ask()
-        await runtime.ask()
-        runtime.messages += [
-            {"role": "assistant", "content": "Something."},
-            {"role": "user", "content": "More."},
-        ]
-        await runtime.ask()
-        reasons = [failure.reason for failure in model.failures]
-        assert reasons[0] == "step 1 was replied to, and the request's history has no reply"
-        assert "the request was repeated or its history changed" in reasons[1]
+        runtime.messages += history
+        assert (await runtime.ask()).status_code == 400
+        assert reason in model.failures[0].reason
+
+
+async def test_a_conversation_that_failed_is_over() -> None:
+    """A runtime that is refused and tries again, with a request that would have fitted, gets the same answer."""
+    async with playing(one_step(Expect(absent=("Bash",))), verify=False) as (model, runtime):
+        first = await runtime.ask()
+        again = await runtime.ask(tools=[ASK_TOOL])
+        assert [first.status_code, again.status_code] == [400, 400]
+        assert [failure.request for failure in model.failures] == [1]
+        assert model.failures[0].reason in again.json()["error"]["message"]
 
 
 async def test_a_scenario_that_is_not_played_to_its_end_fails() -> None:
@@ -434,10 +447,9 @@ async def test_the_error_of_the_block_goes_before() -> None:
 async def test_a_block_that_is_cancelled_ends() -> None:
     """Cancelling the block closes the model, and nothing is raised for what was not played."""
     with anyio.fail_after(20):
-        async with anyio.create_task_group() as tasks:
-            async with playing(ASK_ONCE) as (model, _):
-                tasks.cancel_scope.cancel()
-                await anyio.sleep_forever()
+        async with anyio.create_task_group() as tasks, playing(ASK_ONCE) as (model, _):
+            tasks.cancel_scope.cancel()
+            await anyio.sleep_forever()
         with pytest.raises(httpx2.ConnectError):
             async with httpx2.AsyncClient() as client:
                 await client.get(model.url)

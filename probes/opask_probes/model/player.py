@@ -47,6 +47,7 @@ class _Progress:
         self.taken = 0
         self.sent = 0
         self.replies: list[Message] = []
+        self.failure: MismatchError | None = None
         self.reached = [anyio.Event() for _ in conversation.steps]
 
 
@@ -67,11 +68,20 @@ class Player:
             call_prefix: what the ids of calls begin with, as the dialect demands.
 
         Raises:
-            MismatchError: the request fits no step, or not the one that is due.
+            MismatchError: the request fits no step, or not the one that is due; from then on, so does every
+                request of its conversation.
         """
         progress = self._find(request)
-        name = progress.conversation.name
-        steps = progress.conversation.steps
+        # A runtime that is refused tries again, in other words: it gets the same answer, and no step.
+        if progress.failure is None:
+            try:
+                return await self._step(request, progress, call_prefix)
+            except MismatchError as error:
+                progress.failure = error
+        raise progress.failure
+
+    async def _step(self, request: ModelRequest, progress: _Progress, call_prefix: str) -> Played:
+        name, steps = progress.conversation.name, progress.conversation.steps
         number = progress.taken + 1
         _check_history(request, progress)
         if number > len(steps):
@@ -80,8 +90,8 @@ class Player:
         results = _results(request, progress.replies[-1].calls if progress.replies else ())
         if problems := [*_problems(request, step.expect, results)]:
             raise MismatchError("; ".join(problems), name, number)
-        progress.taken = number
         message = _message(name, number, step, results, call_prefix)
+        progress.taken = number
         progress.replies.append(message)
         if step.hold:
             await self._gates[step.hold].wait()

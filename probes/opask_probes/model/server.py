@@ -231,7 +231,7 @@ class ScriptedModel:
 
     def _refuse(self, dialect: Dialect, exchange: Exchange, error: MismatchError) -> Response:
         failure = Failure(error.reason, error.conversation, error.step, exchange.number)
-        # A runtime may try the same again, in other words; that is one failure.
+        # The same again, when the runtime tries again, is one failure.
         if failure.reason not in {known.reason for known in self._failures}:
             self._failures.append(failure)
         exchange.kind, exchange.note = "refused", error.reason
@@ -271,6 +271,11 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self.up = anyio.Event()
         self.stop = anyio.Event()
+
+    async def run_to_its_end(self, sockets: list[socket.socket]) -> None:
+        # A cancelled server would leave its listener in the loop.
+        with anyio.CancelScope(shield=True):
+            await self.serve(sockets)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -325,9 +330,9 @@ async def serve(
         server = _Server(config)
         raised: BaseException | None = None
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(server.serve, [listener])
-            await server.up.wait()
+            tasks.start_soon(server.run_to_its_end, [listener])
             try:
+                await server.up.wait()
                 yield model
             except anyio.get_cancelled_exc_class():
                 raise
