@@ -1,0 +1,297 @@
+"""The bridge: one a process, from which sessions are attached."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import math
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+
+from opask.adapters import Adapter, Conversation
+from opask.bridge.serving import BridgeSettings, ServedSession
+from opask.bridge.session import Session
+from opask.bridge.sockets import BridgeFolder, sweep
+from opask.bridge.threads import HostLoop, LoopThread
+from opask.errors import BridgeError, RelayError
+from opask.launch import Endpoint, LaunchPlan, LaunchRequest
+from opask.outcomes import Sentences
+from opask.prompter import Prompter, current_prompter
+
+__all__ = ["Bridge"]
+
+_logger = logging.getLogger("opask.bridge")
+_RELAY = "relay.py"
+_INTERPRETER_CHECK_S = 20
+_USAGE = 2  # what the relay exits with when it is given no socket
+
+
+class Bridge:
+    """Serves the ask tool to the runtimes that this process starts.
+
+    Open it once, in the host's lifespan: ``async with Bridge() as bridge`` on asyncio or trio, ``with Bridge() as
+    bridge`` in a host without an event loop. Prompters run on the loop it was opened on; without one, on a loop in a
+    thread of the bridge's. It installs no signal handler; its sockets and folders are gone when it closes.
+
+    Args:
+        interpreter: the Python that runs the relay; by default this one, in a frozen application the ``python3`` on
+            the PATH.
+        folder: where to make the private folder of the sockets; by default a temporary folder.
+        grace: how long a question whose connection dropped waits for the runtime to send it again.
+        heartbeat: how often progress is sent to a call that waits and carries a progress token.
+        peer_uids: user ids that may connect; by default this process's own alone.
+        max_pending: how many asks of one session may wait at once.
+    """
+
+    def __init__(
+        self,
+        *,
+        interpreter: str | None = None,
+        folder: Path | None = None,
+        grace: timedelta = timedelta(seconds=2),
+        heartbeat: timedelta = timedelta(seconds=10),
+        peer_uids: frozenset[int] | None = None,
+        max_pending: int = 16,
+    ) -> None:
+        self._interpreter = interpreter
+        self._base = folder
+        self._grace = grace
+        self._heartbeat = heartbeat
+        self._uids = frozenset({os.getuid()}) if peer_uids is None else frozenset(peer_uids)
+        self._max_pending = max_pending
+        self._thread = LoopThread("opask-bridge")
+        self._own_host: LoopThread | None = None
+        self._host: HostLoop | None = None
+        self._host_tasks: TaskGroup | None = None
+        self._folder: BridgeFolder | None = None
+        self._settings: BridgeSettings | None = None
+        self._served: set[ServedSession] = set()
+        self._lock = threading.Lock()
+        self._state: str = "new"
+
+    # -- opening and closing ---------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        self._claim()
+        self._host_tasks = anyio.create_task_group()
+        await self._host_tasks.__aenter__()
+        try:
+            self._host = HostLoop(self._host_tasks)
+            await _in_thread(self._open)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await _in_thread(self._close)
+            self._host_tasks.cancel_scope.cancel()
+            await self._host_tasks.__aexit__(*sys.exc_info())
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        assert self._host_tasks is not None
+        with anyio.CancelScope(shield=True):
+            await _in_thread(self._close)
+        self._host_tasks.cancel_scope.cancel()
+        return await self._host_tasks.__aexit__(kind, error, trace)
+
+    def __enter__(self) -> Self:
+        self._claim()
+        try:
+            self._own_host = LoopThread("opask-prompters")
+            self._own_host.start()
+            self._host = self._own_host.host
+            self._open()
+        except BaseException:
+            self._close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close()
+
+    def _claim(self) -> None:
+        with self._lock:
+            if self._state != "new":
+                raise BridgeError("a bridge can be opened once; make a new one")
+            self._state = "opening"
+
+    def _open(self) -> None:
+        relay = self._checked_relay()
+        others = bool(self._uids - {os.getuid()})
+        self._folder = BridgeFolder(self._base, open_to_others=others)
+        sweep(self._folder.path.parent)
+        self._settings = BridgeSettings(
+            relay=relay,
+            grace=self._grace,
+            heartbeat=self._heartbeat,
+            max_pending=self._max_pending,
+            uids=self._uids,
+            socket_mode=self._folder.socket_mode,
+            file_mode=self._folder.file_mode,
+        )
+        atexit.register(self._close)
+        self._thread.start()
+        self._warm_up()
+        self._state = "open"
+
+    def _close(self) -> None:
+        with self._lock:
+            if self._state == "closed":
+                return
+            self._state = "closed"
+            served = list(self._served)
+        atexit.unregister(self._close)
+        for each in served:
+            each.begin_close()
+        for each in served:
+            each.close()
+        self._thread.stop()
+        if self._own_host is not None:
+            self._own_host.stop()
+        if self._folder is not None:
+            self._folder.close()
+
+    def _checked_relay(self) -> tuple[str, ...]:
+        interpreter = self._interpreter
+        if interpreter is None:
+            frozen = getattr(sys, "frozen", False)
+            interpreter = shutil.which("python3") if frozen else sys.executable
+        relay = Path(__file__).resolve().parent.parent / _RELAY
+        if not interpreter:
+            raise RelayError("no Python to run the relay with was found; name one: Bridge(interpreter=…)")
+        if not relay.is_file():
+            raise RelayError(f"{relay} is missing: opask has to be installed unpacked, not in a zip file")
+        command = (interpreter, "-I", "-S", str(relay))
+        try:
+            done = subprocess.run(  # noqa: S603 - the host's own interpreter
+                command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_INTERPRETER_CHECK_S, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise RelayError(
+                f"{interpreter} cannot run the relay ({error}); name a Python 3.9 or newer: Bridge(interpreter=…)"
+            ) from error
+        if done.returncode != _USAGE:
+            said = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
+            raise RelayError(
+                f"{interpreter} does not run the relay (exit code {done.returncode}: {said[0]}); "
+                "name a Python 3.9 or newer: Bridge(interpreter=…)"
+            )
+        return command
+
+    def _warm_up(self) -> None:
+        assert self._folder is not None and self._settings is not None and self._host is not None
+        session = Session("warm-up", _NoAdapter(), None, self._host, None)
+        served = ServedSession(session, self._thread, self._folder.session(), self._settings, Sentences())
+        self._thread.submit(served.run)
+        served.wait_until_up()
+        self._thread.submit(_warm_up_over, served.socket_path).result()
+        served.close()
+
+    # -- sessions --------------------------------------------------------------------------------------------------
+
+    async def attach(
+        self,
+        session_id: str,
+        adapter: Adapter,
+        prompter: Prompter | None = None,
+        *,
+        wait: timedelta | None = timedelta(minutes=5),
+        sentences: Sentences = Sentences(),  # noqa: B008 - frozen
+    ) -> Session:
+        """Give a session in which one run of a runtime can ask.
+
+        Args:
+            session_id: the host's own id of the run.
+            adapter: the runtime's.
+            prompter: whoever asks the operator; by default the one carried in context (`opask.use_prompter`).
+                None at all: the agent cannot ask, and is told so.
+            wait: how long an operator may take for one ask; None for as long as it takes.
+            sentences: what the agent is told when it gets no answer.
+
+        Returns:
+            The session, to be closed by whoever uses it (``async with``).
+
+        Raises:
+            BridgeError: the bridge is not open, or has no file descriptor left.
+            ValueError: a wait of no time.
+        """
+        session, served = self._attach(session_id, adapter, prompter, wait, sentences)
+        await _in_thread(served.wait_until_up)
+        return session
+
+    def attach_sync(
+        self,
+        session_id: str,
+        adapter: Adapter,
+        prompter: Prompter | None = None,
+        *,
+        wait: timedelta | None = timedelta(minutes=5),
+        sentences: Sentences = Sentences(),  # noqa: B008 - frozen
+    ) -> Session:
+        """Do as `attach`, blocking for a moment, in a host without an event loop."""
+        session, served = self._attach(session_id, adapter, prompter, wait, sentences)
+        served.wait_until_up()
+        return session
+
+    def _attach(
+        self,
+        session_id: str,
+        adapter: Adapter,
+        prompter: Prompter | None,
+        wait: timedelta | None,
+        sentences: Sentences,
+    ) -> tuple[Session, ServedSession]:
+        if wait is not None and wait <= timedelta(0):
+            raise ValueError(f"wait has to be more than no time, not {wait}; None waits for as long as it takes")
+        with self._lock:
+            if self._state != "open":
+                raise BridgeError(f"the bridge is not open but {self._state}: attach inside its `with` block")
+            assert self._folder is not None and self._settings is not None and self._host is not None
+            session = Session(session_id, adapter, prompter or current_prompter(), self._host, wait)
+            try:
+                folder = self._folder.session()
+            except OSError as error:
+                raise BridgeError(f"no folder for the session could be made: {error.strerror or error}") from error
+            served = ServedSession(session, self._thread, folder, self._settings, sentences)
+            session.serve_with(served)
+            self._served.add(served)
+            served.on_down(lambda: self._served.discard(served))
+            self._thread.submit(served.run)
+        return session, served
+
+
+async def _in_thread(function: object) -> None:
+    assert callable(function)
+    await anyio.to_thread.run_sync(function, limiter=anyio.CapacityLimiter(math.inf))
+
+
+async def _warm_up_over(socket_path: Path) -> None:
+    from opask.bridge.server import warm_up
+
+    await warm_up(lambda: anyio.connect_unix(socket_path))
+
+
+class _NoAdapter:
+    """Stands in for an adapter while the bridge warms up; nothing is launched with it."""
+
+    runtime = "none"
+
+    def plan_launch(self, request: LaunchRequest, endpoint: Endpoint | None, /) -> LaunchPlan:
+        raise NotImplementedError
+
+    def conversation(self, plan: LaunchPlan, /) -> Conversation:
+        raise NotImplementedError

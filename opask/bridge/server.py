@@ -1,0 +1,203 @@
+"""The MCP server with its one tool. Imported only in the bridge's own thread: the SDK takes most of a second."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import anyio
+import mcp_types as types
+from anyio.abc import SocketStream
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+
+from opask.bridge.desk import AskDesk, Link, OpenAsk
+from opask.bridge.lines import serve_lines
+from opask.wire import INSTRUCTIONS, SERVER_NAME, TOOL_DESCRIPTION, TOOL_NAME, ToolResult, input_schema
+
+__all__ = ["RuntimeConnection", "tool", "warm_up"]
+
+_logger = logging.getLogger("opask.bridge")
+
+Served = Callable[[str, Mapping[str, Any]], object]
+
+
+def tool() -> types.Tool:
+    """Return the ask tool as it is listed.
+
+    ``readOnlyHint`` and ``anthropic/alwaysLoad`` clear approval and deferral in several runtimes.
+    """
+    return types.Tool(
+        name=TOOL_NAME,
+        title="Ask the operator",
+        description=TOOL_DESCRIPTION,
+        input_schema=input_schema(),
+        annotations=types.ToolAnnotations(
+            title="Ask the operator",
+            read_only_hint=True,
+            destructive_hint=False,
+            idempotent_hint=False,
+            open_world_hint=False,
+        ),
+        _meta={"anthropic/alwaysLoad": True},
+    )
+
+
+def call_result(result: ToolResult) -> types.CallToolResult:
+    """Return a tool result in the protocol's form."""
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=result.text)],
+        structured_content=None if result.structured is None else dict(result.structured),
+        is_error=result.is_error,
+    )
+
+
+class RuntimeConnection:
+    """One connection of a runtime to a session's server.
+
+    Args:
+        desk: the session's asks.
+        version: opask's own version, told to clients.
+        served: told the method and parameters of each request that says what the runtime knows of the server.
+    """
+
+    def __init__(self, desk: AskDesk, version: str, served: Served) -> None:
+        self.link = Link()
+        self.ended = anyio.Event()
+        self._listed_or_ended = anyio.Event()
+        self._changed = anyio.Event()
+        self._calls = 0
+        self._desk = desk
+        self._served = served
+        self._unwritten: dict[object, OpenAsk] = {}
+        self._server: Server[Any] = Server(
+            SERVER_NAME,
+            version=version,
+            instructions=INSTRUCTIONS,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+        )
+        self._server.middleware.append(self._watch)
+
+    async def serve(self, stream: SocketStream) -> None:
+        """Serve the connection until it ends; nothing of it is left then."""
+        try:
+            await serve_lines(
+                stream, self._server, lost=self._lost, written=self._written, cancelled=self._cancelled
+            )
+        finally:
+            self._lost()
+            for entry in self._unwritten.values():
+                self._desk.undelivered(entry, self.link)
+            self._unwritten.clear()
+            self.ended.set()
+            self._listed_or_ended.set()
+            self._changed.set()
+
+    async def listed_or_ended(self) -> None:
+        """Wait until the client has taken the tool list, or the connection has ended."""
+        await self._listed_or_ended.wait()
+
+    async def idle(self) -> None:
+        """Wait until every call has its result written, or the connection has ended."""
+        while (self._calls or self._unwritten) and not self.ended.is_set():
+            self._changed = anyio.Event()
+            await self._changed.wait()
+
+    def _lost(self) -> None:
+        if not self.link.lost:
+            self._desk.lost(self.link)
+
+    def _written(self, request_id: object) -> None:
+        if (entry := self._unwritten.pop(request_id, None)) is not None:
+            self._desk.delivered(entry)
+            self._changed.set()
+
+    def _cancelled(self, request_id: object) -> None:
+        # The call's own task is cancelled by the SDK; this is for a result that it has already returned.
+        if (entry := self._unwritten.pop(request_id, None)) is not None:
+            self._desk.undelivered(entry, self.link)
+            self._changed.set()
+
+    async def _watch(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        if ctx.method in ("initialize", "server/discover", "tools/list"):
+            self._served(ctx.method, ctx.params or {})
+        if ctx.method == "tools/call" and ctx.params is not None and not isinstance(ctx.params.get("arguments"), dict):
+            # The SDK would refuse what the generous parser can read, a JSON string for instance.
+            ctx = replace(ctx, params={**ctx.params, "arguments": {"questions": ctx.params.get("arguments")}})
+        result = await call_next(ctx)
+        if ctx.method == "tools/list":
+            self._listed_or_ended.set()
+        return result
+
+    async def _list_tools(
+        self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[tool()])
+
+    async def _call_tool(
+        self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        if params.name != TOOL_NAME:
+            raise MCPError(types.INVALID_PARAMS, f"Unknown tool {params.name!r}; this server has {TOOL_NAME}")
+        meta = (ctx.params or {}).get("_meta")
+        meta = meta if isinstance(meta, Mapping) else {}
+        self._calls += 1
+        try:
+            result, entry = await self._desk.call(params.arguments, meta, self.link, _progress(ctx, meta))
+            if entry is not None and ctx.request_id is not None:
+                self._unwritten[ctx.request_id] = entry
+            return call_result(result)
+        finally:
+            self._calls -= 1
+            self._changed.set()
+
+
+def _progress(
+    ctx: ServerRequestContext[Any, Any], meta: Mapping[str, Any]
+) -> Callable[[float, str], Awaitable[object]] | None:
+    if meta.get("progressToken") is None:
+        return None
+
+    async def report(seconds: float, message: str) -> None:
+        await ctx.session.report_progress(seconds, None, message)
+
+    return report
+
+
+_WARM_UP = (
+    (
+        b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},'
+        b'"clientInfo":{"name":"warm-up","version":"0"}}}\n'
+        b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n'
+        b'{"jsonrpc":"2.0","id":2,"method":"tools/list"}\n'
+        b'{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"ask_user_question","arguments":{}}}\n',
+        3,
+    ),
+    (
+        b'{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{'
+        b'"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},'
+        b'"io.modelcontextprotocol/clientInfo":{"name":"warm-up","version":"0"}}}}\n'
+        b'{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"_meta":{'
+        b'"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},'
+        b'"io.modelcontextprotocol/clientInfo":{"name":"warm-up","version":"0"}}}}\n',
+        2,
+    ),
+)
+
+
+async def warm_up(connect: Callable[[], Awaitable[SocketStream]]) -> None:
+    """Serve one client of each protocol era, so that the first real one does not pay for what is built lazily.
+
+    Args:
+        connect: opens a connection to a running session.
+    """
+    for requests, responses in _WARM_UP:
+        async with await connect() as stream:
+            await stream.send(requests)
+            seen = 0
+            while seen < responses:
+                seen += (await stream.receive()).count(b"\n")

@@ -1,0 +1,287 @@
+"""A session's served half: its socket and its desk, on the bridge's loop."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from datetime import timedelta
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio.abc import SocketAttribute, SocketStream, TaskGroup
+from attrs import frozen
+
+from opask.bridge.desk import AskDesk, Link
+from opask.bridge.session import Session
+from opask.bridge.sockets import SOCKET_NAME, peer_uid
+from opask.bridge.threads import LoopThread
+from opask.errors import BridgeError
+from opask.launch import Endpoint
+from opask.outcomes import Outcome, Sentences
+from opask.questions import Ask
+from opask.wire import ToolResult
+
+if TYPE_CHECKING:
+    from opask.bridge.server import RuntimeConnection
+
+__all__ = ["BridgeSettings", "ServedSession"]
+
+_logger = logging.getLogger("opask.bridge")
+_CLOSE_S = 1.0
+_KEPT_S = 0.1  # a throw-away copy of the server that only probes is gone before this
+_ACCEPT_PAUSE_S = 0.1
+
+
+@frozen
+class BridgeSettings:
+    """What all sessions of a bridge have in common."""
+
+    relay: tuple[str, ...]
+    grace: timedelta
+    heartbeat: timedelta
+    max_pending: int
+    uids: frozenset[int]
+    socket_mode: int
+    file_mode: int
+
+
+class ServedSession:
+    """Serves one session until it is closed; implements `opask.bridge.session.Desk` and the desk's listener.
+
+    Args:
+        session: the host's half.
+        thread: the bridge's loop.
+        folder: the session's own, removed at the end.
+        settings: the bridge's.
+        sentences: what the agent is told.
+    """
+
+    def __init__(
+        self, session: Session, thread: LoopThread, folder: Path, settings: BridgeSettings, sentences: Sentences
+    ) -> None:
+        self.file_mode = settings.file_mode
+        self.socket_path = folder / SOCKET_NAME
+        self.endpoint: Endpoint | None = Endpoint(
+            command=(*settings.relay, str(self.socket_path)), folder=folder, wait=session.wait
+        )
+        self._session = session
+        self._thread = thread
+        self._folder = folder
+        self._settings = settings
+        self._sentences = sentences
+        self._up: Future[None] = Future()
+        self._down: Future[None] = Future()
+        self._listed = threading.Event()
+        self._connections: set[RuntimeConnection] = set()
+        # These belong to the bridge's loop.
+        self.desk: AskDesk
+        self._closing: anyio.Event
+
+    # -- from any thread -------------------------------------------------------------------------------------------
+
+    def wait_until_up(self) -> None:
+        """Wait, blocking, until the socket listens.
+
+        Raises:
+            BridgeError: it cannot.
+        """
+        try:
+            self._up.result()
+        except OSError as error:
+            raise BridgeError(
+                f"session {self._session.session_id} cannot listen on {self.socket_path}: {error.strerror or error}"
+            ) from error
+
+    def on_down(self, call: Callable[[], object]) -> None:
+        """Have a function called when the session has been closed."""
+        self._down.add_done_callback(lambda _: call())
+
+    def cancel(self, ask_id: str | None) -> None:
+        """Cancel one open ask, or all, for the host."""
+        self._thread.post(lambda: self.desk.cancel(ask_id, "host"))
+
+    def turn_ended(self, ask_ids: tuple[str, ...]) -> None:
+        """Abandon asks whose turn is over."""
+        self._thread.post(lambda: self.desk.turn_ended(ask_ids))
+
+    def listed(self, timeout: timedelta) -> bool:
+        """Wait, blocking, until the runtime has listed the tool over a connection that it kept."""
+        return self._listed.wait(timeout.total_seconds())
+
+    def call(self, arguments: object, meta: Mapping[str, Any]) -> DirectCall:
+        """Call the tool without a connection, as `opask.testing.Agent` does."""
+        return DirectCall(self._thread, self.desk, arguments, meta)
+
+    def begin_close(self) -> None:
+        """Begin to close, without waiting. Idempotent."""
+        self._thread.post(lambda: self._closing.set())  # runs after `run` has begun: posts keep their order
+
+    def close(self) -> None:
+        """Close the socket and settle what is open; waits until it is done. Idempotent."""
+        if not self._down.done():
+            self.begin_close()
+            self._down.result()
+
+    # -- on the bridge's loop --------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Serve until closed, or until the bridge's loop ends."""
+        self._closing = anyio.Event()  # made here: an anyio event belongs to the loop that it is made on
+        try:
+            async with anyio.create_task_group() as tasks:
+                self.desk = AskDesk(
+                    self._session.session_id,
+                    tasks,
+                    self,
+                    wait=self._session.wait,
+                    grace=self._settings.grace,
+                    heartbeat=self._settings.heartbeat,
+                    max_pending=self._settings.max_pending,
+                    sentences=self._sentences,
+                )
+                try:
+                    await self._serve(tasks)
+                finally:
+                    self.desk.close()
+                    with anyio.move_on_after(_CLOSE_S, shield=True):
+                        await self._answers_written()
+                    tasks.cancel_scope.cancel()
+        except Exception as error:
+            if not self._up.done():
+                self._up.set_exception(error)
+            else:
+                _logger.exception("session %s ended in an error", self._session.session_id)
+        finally:
+            if hasattr(self, "desk"):
+                self.desk.settle_all()
+            shutil.rmtree(self._folder, ignore_errors=True)
+            if not self._up.done():
+                self._up.set_exception(BridgeError("the bridge was closed meanwhile"))
+            self._down.set_result(None)
+
+    async def _answers_written(self) -> None:
+        for connection in list(self._connections):
+            await connection.idle()
+
+    async def _serve(self, tasks: TaskGroup) -> None:
+        listener = await anyio.create_unix_listener(self.socket_path, mode=self._settings.socket_mode, backlog=128)
+        async with listener, anyio.create_task_group() as accepting:
+            accepting.start_soon(self._accept, listener, tasks)
+            self._up.set_result(None)
+            await self._closing.wait()
+            accepting.cancel_scope.cancel()
+
+    async def _accept(self, listener: Any, tasks: TaskGroup) -> None:
+        while True:
+            try:
+                stream: SocketStream = await listener.accept()
+            except OSError as error:  # no file descriptor left, as a rule: one session must not take the rest along
+                _logger.warning("session %s cannot accept a connection: %s", self._session.session_id, error)
+                await anyio.sleep(_ACCEPT_PAUSE_S)
+                continue
+            tasks.start_soon(self._connected, stream, tasks)
+
+    async def _connected(self, stream: SocketStream, tasks: TaskGroup) -> None:
+        from opask.bridge.server import RuntimeConnection
+
+        async with stream:
+            raw: socket.socket = stream.extra(SocketAttribute.raw_socket)
+            uid = peer_uid(raw)
+            if uid is not None and uid not in self._settings.uids:
+                _logger.warning(
+                    "refused a connection of user id %d to session %s; Bridge(peer_uids=…) names who may",
+                    uid,
+                    self._session.session_id,
+                )
+                return
+            connection = RuntimeConnection(self.desk, metadata_version(), self._served)
+            self._connections.add(connection)
+            tasks.start_soon(self._watch_listing, connection)
+            try:
+                await connection.serve(stream)
+            except Exception:
+                _logger.exception("a connection of session %s ended in an error", self._session.session_id)
+            finally:
+                self._connections.discard(connection)
+
+    async def _watch_listing(self, connection: RuntimeConnection) -> None:
+        await connection.listed_or_ended()
+        with anyio.move_on_after(_KEPT_S):
+            await connection.ended.wait()
+        if not connection.link.lost:
+            self._listed.set()
+
+    def _served(self, method: str, params: Mapping[str, Any]) -> None:
+        info = params.get("clientInfo")
+        meta = params.get("_meta")
+        if info is None and isinstance(meta, Mapping):
+            info = meta.get("io.modelcontextprotocol/clientInfo")
+        self._session.observed({"served": {"method": method, "client": info}})
+
+    # -- the desk's listener ---------------------------------------------------------------------------------------
+
+    def arrived(self, ask: Ask) -> Ask:
+        """Take in a new ask; return it with what is known of its call."""
+        return self._session.arrived(ask)
+
+    def put(self, ask: Ask, on_reply: Callable[[object], object]) -> Callable[[Outcome], object]:
+        """Put the ask to the prompter; its reply comes back on this loop."""
+        return self._session.prompting(ask, lambda reply: self._thread.post(on_reply, reply))
+
+    def refused(self, ask: Ask, reason: str, by: str | None) -> None:
+        """Hear of an answer that was not taken."""
+        self._session.refused(ask, reason, by)
+
+    def settled(self, ask: Ask, outcome: Outcome, duration_ms: int) -> None:
+        """Hear of an ask's one outcome."""
+        self._session.settled(ask, outcome, duration_ms)
+
+
+class DirectCall:
+    """A call of the tool that came over no connection.
+
+    Raises:
+        BridgeError: the bridge is closed.
+    """
+
+    def __init__(self, thread: LoopThread, desk: AskDesk, arguments: object, meta: Mapping[str, Any]) -> None:
+        self._thread = thread
+        self._scope: anyio.CancelScope
+        self._future = thread.submit(self._run, desk, arguments, meta)
+
+    def result(self) -> ToolResult:
+        """Wait, blocking, for what the agent is told.
+
+        Raises:
+            BridgeError: the call was cancelled, or the bridge closed.
+        """
+        result = self._future.result()
+        if result is None:
+            raise BridgeError("the call was cancelled")
+        return result
+
+    def cancel(self) -> None:
+        """Cancel the call, as the agent."""
+        self._thread.post(lambda: self._scope.cancel())
+
+    async def _run(self, desk: AskDesk, arguments: object, meta: Mapping[str, Any]) -> ToolResult | None:
+        with anyio.CancelScope() as self._scope:
+            result, entry = await desk.call(arguments, meta, Link())
+            if entry is not None:
+                desk.delivered(entry)
+            return result
+        return None
+
+
+def metadata_version() -> str:
+    """Return opask's installed version; empty where it is used without being installed."""
+    try:
+        return metadata.version("opask")
+    except metadata.PackageNotFoundError:
+        return ""

@@ -1,0 +1,528 @@
+"""One session: one run of a runtime, its conversation and its asks."""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Protocol, Self
+
+import anyio
+import anyio.to_thread
+from attrs import evolve
+
+from opask.adapters import Adapter, Conversation, Message
+from opask.bridge.prompting import Prompting, operator_there
+from opask.bridge.threads import HostLoop
+from opask.errors import BridgeError, WaitTooLongError
+from opask.events import (
+    AnswerRefused,
+    AskToolMissing,
+    Event,
+    NativeAskRefused,
+    PermissionDecided,
+    QuestionAsked,
+    QuestionResolved,
+    SessionReady,
+    TurnEnded,
+    TurnStarted,
+)
+from opask.launch import Endpoint, LaunchPlan, LaunchRequest
+from opask.outcomes import Abandoned, Answered, Cancelled, Outcome, Skipped, TimedOut, Unavailable
+from opask.permissions import Allow, Defer, Deny, PermissionRequested, Verdict
+from opask.prompter import Prompter
+from opask.questions import Ask
+from opask.trace import trace_asked, trace_settled
+from opask.wire import ToolResult, answers_to_wire, questions_to_wire
+
+__all__ = ["Call", "Desk", "Session"]
+
+_logger = logging.getLogger("opask.bridge")
+_WAIT_MARGIN = timedelta(seconds=5)
+
+Record = Mapping[str, Any]
+
+
+class Call(Protocol):
+    """A call of the tool that came over no connection."""
+
+    def result(self) -> ToolResult:
+        """Wait, blocking, for what the agent is told."""
+        ...
+
+    def cancel(self) -> None:
+        """Cancel the call, as the agent."""
+        ...
+
+
+class Desk(Protocol):
+    """What a session asks of its served half; every call may come from any thread and none blocks for long."""
+
+    endpoint: Endpoint | None
+    file_mode: int
+
+    def cancel(self, ask_id: str | None) -> None:
+        """Cancel one open ask, or all, for the host."""
+        ...
+
+    def turn_ended(self, ask_ids: tuple[str, ...]) -> None:
+        """Abandon asks whose turn is over."""
+        ...
+
+    def listed(self, timeout: timedelta) -> bool:
+        """Wait, blocking, until the runtime has listed the tool."""
+        ...
+
+    def call(self, arguments: object, meta: Mapping[str, Any]) -> Call:
+        """Call the tool without a connection."""
+        ...
+
+    def close(self) -> None:
+        """Close the socket and settle what is open; waits until it is done. Idempotent."""
+        ...
+
+
+class Session:
+    """One run of a runtime, whose agent can ask; made by `Bridge.attach`.
+
+    Its methods may be called from any task and any thread of the host. As a context manager, plain or async, it
+    closes itself.
+    """
+
+    def __init__(
+        self, session_id: str, adapter: Adapter, prompter: Prompter | None, host: HostLoop, wait: timedelta | None
+    ) -> None:
+        self.session_id = session_id
+        self.adapter = adapter
+        self.wait = wait
+        self._prompter = prompter
+        self._host = host
+        self._context = contextvars.copy_context()
+        self._desk: Desk | None = None
+        self._plan: LaunchPlan | None = None
+        self._conversation: Conversation | None = None
+        self._lock = threading.RLock()
+        self._listeners: list[Callable[[Event], object]] = []
+        self._observers: list[Callable[[Record], object]] = []
+        self._seq = 0
+        self._turn = 0
+        self._turn_id: str | None = None
+        self._ready = False
+        self._pending: dict[str, Ask] = {}
+
+    def serve_with(self, desk: Desk) -> None:
+        """Take the served half; called once, by the bridge."""
+        self._desk = desk
+
+    # -- launching ------------------------------------------------------------------------------------------------
+
+    @property
+    def plan(self) -> LaunchPlan | None:
+        """The launch plan, None before `plan_launch`."""
+        return self._plan
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """Folders that whoever survives this process should remove, if it dies without closing the bridge."""
+        endpoint = self._desk.endpoint if self._desk is not None else None
+        return () if endpoint is None else (endpoint.folder.parent,)
+
+    def plan_launch(self, request: LaunchRequest) -> LaunchPlan:
+        """Merge the ask tool into the host's launch, and write the files that it needs.
+
+        Where there is no prompter, or it says that nobody is there now, nothing is attached: the plan's
+        ``questions`` is False and its ``reason`` says why.
+
+        Args:
+            request: the launch as the host would do it alone.
+
+        Returns:
+            The launch to spawn.
+
+        Raises:
+            LaunchError: the host's own arguments stand against it.
+            WaitTooLongError: the session's wait cannot be had on this route.
+            BridgeError: the session's files cannot be written, or it is closed.
+        """
+        endpoint = self._desk.endpoint if self._desk is not None else None
+        reason = None
+        if self._prompter is None:
+            reason = "no prompter: the host attached none"
+        elif not operator_there(self._prompter, self.session_id):
+            reason = "no operator is there"
+        if reason is not None:
+            endpoint = None
+        plan = self.adapter.plan_launch(request, endpoint)
+        if reason is not None and plan.reason is None:
+            plan = evolve(plan, reason=reason)
+        if endpoint is not None:
+            self._check_wait(plan)
+            self._write(plan)
+        with self._lock:
+            self._plan = plan
+            self._conversation = self.adapter.conversation(plan)
+        return plan
+
+    def _check_wait(self, plan: LaunchPlan) -> None:
+        if plan.ceiling is None:
+            return
+        longest = plan.ceiling - _WAIT_MARGIN
+        if self.wait is None or self.wait > longest:
+            asked = "an unbounded wait" if self.wait is None else f"a wait of {self.wait.total_seconds():g} s"
+            raise WaitTooLongError(
+                f"{asked} cannot be had on {self.adapter.runtime}: this launch holds a question for "
+                f"{plan.ceiling.total_seconds():g} s at most; attach with wait={longest.total_seconds():g} s or less, "
+                "or do not refuse the change that lifts the limit",
+                runtime=self.adapter.runtime,
+                what="wait",
+            )
+
+    def _write(self, plan: LaunchPlan) -> None:
+        assert self._desk is not None
+        for file in plan.files:
+            try:
+                file.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                file.path.write_text(file.content, encoding="utf-8")
+                file.path.chmod(self._desk.file_mode)
+            except OSError as error:
+                raise BridgeError(f"cannot write {file.path}: {error.strerror or error}; is the session closed?") from (
+                    error
+                )
+
+    # -- the conversation -----------------------------------------------------------------------------------------
+
+    def receive(self, message: Message | str | bytes) -> list[Event]:
+        """Take in what the runtime said, a message or one line of its output; return what it means."""
+        return self._converse(lambda conversation: conversation.receive(message))
+
+    def prompt(self, text: str) -> list[Message]:
+        """Return the messages that give the agent its next prompt; none where it is in the argv.
+
+        Raises:
+            LaunchError: this process takes no (further) prompt.
+        """
+        with self._lock:
+            return list(self._talking().prompt(text))
+
+    def interrupt(self) -> list[Message]:
+        """Return the messages that end the running turn; none where only a signal does."""
+        with self._lock:
+            return list(self._talking().interrupt())
+
+    def end_turn(self, reason: Literal["ended", "interrupted", "exited"]) -> list[Event]:
+        """Take in that the turn is over in a way that the runtime did not say itself."""
+        return self._converse(lambda conversation: conversation.end_turn(reason))
+
+    def decide(self, request: PermissionRequested) -> Verdict:
+        """Return the adapter's verdict on a permission request, and publish it.
+
+        An adapter that fails denies.
+        """
+        with self._lock:
+            verdict: Verdict
+            try:
+                verdict = self._talking().decide(request)
+            except Exception:
+                _logger.exception("the adapter failed on a permission request of session %s", self.session_id)
+                verdict = Deny("the request could not be read", rule="adapter failed")
+            if request.ask == "native" and isinstance(verdict, Allow):
+                verdict = Deny("the runtime's own ask tool is never allowed", rule="native ask tool")
+            self._decided(request, verdict, by="opask")
+            return verdict
+
+    def host_decided(self, request: PermissionRequested, verdict: Allow | Deny, by: str) -> None:
+        """Publish what the host decided on a request that was deferred to it.
+
+        Args:
+            request: the request.
+            verdict: the host's verdict.
+            by: who decided, for the record.
+        """
+        with self._lock:
+            self._decided(request, verdict, by=by)
+
+    def reply(self, request: PermissionRequested, verdict: Verdict) -> Message:
+        """Return a verdict in the runtime's own wire form; `Defer` is written as a denial."""
+        with self._lock:
+            if request.ask == "native" and isinstance(verdict, Allow):
+                verdict = Deny("the runtime's own ask tool is never allowed", rule="native ask tool")
+            return self._talking().reply(request, verdict)
+
+    def _decided(self, request: PermissionRequested, verdict: Verdict, *, by: str) -> None:
+        rule = "" if isinstance(verdict, Defer) else verdict.rule
+        events: list[Event] = [
+            PermissionDecided(request_id=request.request_id, verdict=verdict.kind, rule=rule, by=by)
+        ]
+        if request.ask == "native":
+            events.append(NativeAskRefused(tool=request.tool, channel="permission"))
+        self._publish(
+            evolve(event, tool_call_id=request.tool_call_id, agent_id=request.agent_id) for event in events
+        )
+
+    def _talking(self) -> Conversation:
+        if self._conversation is None:
+            raise BridgeError("call plan_launch first: the conversation follows its plan")
+        return self._conversation
+
+    def _converse(self, hear: Callable[[Conversation], Iterable[Event]]) -> list[Event]:
+        with self._lock:
+            try:
+                events = list(hear(self._talking()))
+            except BridgeError:
+                raise
+            except Exception:
+                _logger.exception("the adapter failed on a message of session %s", self.session_id)
+                return []
+            return self._publish(events)
+
+    # -- events ---------------------------------------------------------------------------------------------------
+
+    def subscribe(self, listener: Callable[[Event], object]) -> Callable[[], None]:
+        """Hear every event of the session, in order.
+
+        Args:
+            listener: called under the session's lock, from whichever thread saw the event; must not block.
+
+        Returns:
+            A function that ends the subscription.
+        """
+        return self._subscribe(self._listeners, listener)
+
+    def observe(self, observer: Callable[[Record], object]) -> Callable[[], None]:
+        """See what crosses the bridge, for recordings: asks, outcomes and the requests that list the tool.
+
+        Args:
+            observer: called with the ``message`` of a recording's ``bridge`` entry; must not block.
+
+        Returns:
+            A function that ends it.
+        """
+        return self._subscribe(self._observers, observer)
+
+    def _subscribe(self, to: list[Any], who: Any) -> Callable[[], None]:
+        with self._lock:
+            to.append(who)
+
+        def end() -> None:
+            with self._lock:
+                if who in to:
+                    to.remove(who)
+
+        return end
+
+    def observed(self, record: Record) -> None:
+        """Tell the observers; called by the bridge."""
+        with self._lock:
+            for observer in list(self._observers):
+                self._tell(observer, record)
+
+    def _tell(self, listener: Callable[[Any], object], what: object) -> None:
+        try:
+            listener(what)
+        except Exception:
+            _logger.exception("a listener of session %s failed", self.session_id)
+
+    def _publish(self, events: Iterable[Event]) -> list[Event]:
+        published: list[Event] = []
+        for event in events:
+            if isinstance(event, SessionReady):
+                if self._ready:
+                    continue
+                self._ready = True
+                event = self._with_support(event)
+            if isinstance(event, TurnStarted):
+                self._turn += 1
+                self._turn_id = f"turn-{self._turn}"
+            self._seq += 1
+            event = evolve(
+                event,
+                seq=self._seq,
+                time=datetime.now(UTC),
+                session_id=self.session_id,
+                turn_id=event.turn_id or self._turn_id,
+            )
+            published.append(event)
+            for listener in list(self._listeners):
+                self._tell(listener, event)
+            if isinstance(event, TurnEnded):
+                self._turn_id = None
+                if event.dropped and self._desk is not None:
+                    self._desk.turn_ended(event.dropped)
+        return published
+
+    def _with_support(self, event: SessionReady) -> SessionReady:
+        if event.route is not None or self._plan is None:
+            return event
+        return evolve(event, reason=event.reason or self._plan.reason)
+
+    # -- asks: called by the desk, on the bridge's loop --------------------------------------------------------------
+
+    def arrived(self, ask: Ask) -> Ask:
+        """Take in a new ask; return it with what is known of its call."""
+        with self._lock:
+            events: list[Event] = []
+            if self._conversation is not None:
+                try:
+                    events = list(self._conversation.ask_arrived(ask))
+                except Exception:
+                    _logger.exception("the adapter failed on ask %s", ask.id)
+            if not events or not isinstance(events[0], QuestionAsked):
+                events.insert(
+                    0,
+                    QuestionAsked(
+                        question_id=ask.id, questions=ask.questions, asked_at=ask.asked_at, deadline=ask.deadline
+                    ),
+                )
+            ask = evolve(ask, tool_call_id=events[0].tool_call_id, agent_id=events[0].agent_id)
+            self._pending[ask.id] = ask
+            self.observed(
+                {
+                    "ask": {
+                        "question_id": ask.id,
+                        "questions": questions_to_wire(ask.questions),
+                        "meta": dict(ask.meta),
+                    }
+                }
+            )
+            trace_asked(ask)
+            self._publish(events)
+            return ask
+
+    def prompting(self, ask: Ask, on_reply: Callable[[object], object]) -> Callable[[Outcome], object]:
+        """Put the ask to the prompter; return what has to be told its outcome."""
+        if self._prompter is None:
+            on_reply(Unavailable("the host attached no prompter"))
+            return lambda outcome: None
+        prompting = Prompting(self._host, self._prompter, ask, self._context, on_reply)
+        prompting.start()
+        return prompting.settle
+
+    def refused(self, ask: Ask, reason: str, by: str | None) -> None:
+        """Hear of an answer that was not taken."""
+        with self._lock:
+            self._publish(
+                [
+                    AnswerRefused(
+                        question_id=ask.id,
+                        tool_call_id=ask.tool_call_id,
+                        agent_id=ask.agent_id,
+                        reason=reason,
+                        by=by,
+                    )
+                ]
+            )
+
+    def settled(self, ask: Ask, outcome: Outcome, duration_ms: int) -> None:
+        """Hear of an ask's one outcome."""
+        with self._lock:
+            self._pending.pop(ask.id, None)
+            answers = answers_to_wire(ask.questions, outcome.answers) if isinstance(outcome, Answered) else None
+            reason, by = _reason_and_by(outcome)
+            record = {"question_id": ask.id, "outcome": outcome.kind, "answers": answers, "reason": reason, "by": by}
+            self.observed({"outcome": record})
+            trace_settled(ask, outcome, duration_ms)
+            events: list[Event] = [
+                QuestionResolved(
+                    question_id=ask.id,
+                    tool_call_id=ask.tool_call_id,
+                    agent_id=ask.agent_id,
+                    outcome=outcome.kind,
+                    answers=answers,
+                    reason=reason,
+                    by=by,
+                    duration_ms=duration_ms,
+                )
+            ]
+            if self._conversation is not None:
+                try:
+                    events.extend(self._conversation.ask_settled(ask, outcome))
+                except Exception:
+                    _logger.exception("the adapter failed on the outcome of ask %s", ask.id)
+            self._publish(events)
+
+    # -- the host's hand on it -------------------------------------------------------------------------------------
+
+    @property
+    def pending(self) -> tuple[Ask, ...]:
+        """The asks that wait now, oldest first."""
+        with self._lock:
+            return tuple(self._pending.values())
+
+    def cancel(self, ask_id: str | None = None) -> None:
+        """Cancel one open ask, or all of them, for the host; the agent is told. Never blocks."""
+        if self._desk is not None:
+            self._desk.cancel(ask_id)
+
+    def call(self, arguments: object, meta: Mapping[str, Any]) -> Call:
+        """Call the ask tool as the agent would, over no connection; see `opask.testing.Agent`.
+
+        Raises:
+            BridgeError: the session is closed.
+        """
+        if self._desk is None:
+            raise BridgeError(f"session {self.session_id} is not served")
+        return self._desk.call(arguments, meta)
+
+    async def listed(self, timeout: timedelta) -> bool:
+        """Wait until the runtime itself has taken the tool list over a connection that it kept.
+
+        Publishes `AskToolMissing` where it does not within the timeout.
+        """
+        return await anyio.to_thread.run_sync(
+            self.listed_sync, timeout, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1)
+        )
+
+    def listed_sync(self, timeout: timedelta) -> bool:
+        """Do as `listed`, blocking."""
+        if self._desk is None or (self._plan is not None and not self._plan.questions):
+            return False
+        if self._desk.listed(timeout):
+            return True
+        with self._lock:
+            self._publish([AskToolMissing(reason="timeout")])
+        return False
+
+    async def aclose(self) -> None:
+        """Close the session: what is pending is cancelled by the shutdown, the socket and the folder go. Idempotent."""
+        if self._desk is not None:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(self._desk.close, limiter=anyio.CapacityLimiter(1))
+
+    def close(self) -> None:
+        """Do as `aclose`, blocking; not for the thread of a prompter that has to run meanwhile."""
+        if self._desk is not None:
+            self._desk.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _reason_and_by(outcome: Outcome) -> tuple[str | None, str | None]:
+    match outcome:
+        case Answered(by=by) | Skipped(by=by):
+            return None, by
+        case Unavailable(reason=reason):
+            return reason, None
+        case Cancelled(by=by):
+            return None, by
+        case TimedOut(after=after):
+            return f"no answer within {after.total_seconds():g} s", None
+        case Abandoned(reason=reason):
+            return reason, "agent" if reason == "agent" else None

@@ -1,0 +1,123 @@
+"""A thread with an event loop of its own, and the way onto the host's loop.
+
+The bridge serves from its own loop, since a host whose loop is blocked for a fraction of a second would else
+miss the window in which a runtime lists its tools. Only a prompter runs where the host lives. Every hand-over
+between the two is a post that never blocks.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from typing import Any, Protocol, TypeVar
+
+import anyio
+from anyio.abc import TaskGroup
+from anyio.lowlevel import EventLoopToken, current_token
+
+from opask.errors import BridgeError
+
+__all__ = ["HostLoop", "LoopThread", "Poster"]
+
+T = TypeVar("T")
+
+
+class Poster(Protocol):
+    """Runs a plain function on an event loop, from any thread, without waiting for it."""
+
+    def post(self, function: Callable[..., object], /, *args: Any) -> bool:
+        """Schedule the call; False where the loop has ended."""
+        ...
+
+
+class HostLoop:
+    """The host's event loop, asyncio's or trio's, and the task group in which prompters run on it."""
+
+    def __init__(self, tasks: TaskGroup, token: EventLoopToken | None = None) -> None:
+        self.tasks = tasks
+        self._token = token or current_token()
+
+    def post(self, function: Callable[..., object], /, *args: Any) -> bool:
+        """Schedule the call in a copy of the caller's context; False where the loop has ended."""
+        try:
+            self._token.backend_class.run_sync_soon(function, args, self._token.native_token)
+        except RuntimeError:  # the loop is closed
+            return False
+        return True
+
+
+class LoopThread:
+    """A daemon thread that runs an asyncio loop with one task group until it is stopped.
+
+    A daemon, so that a host that forgets to close it can still end.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._thread: threading.Thread | None = None
+        self._up: Future[None] = Future()
+        self._lock = threading.Lock()
+        self._ended = False
+        self._stop: anyio.Event
+        self.tasks: TaskGroup
+        self.host: HostLoop
+
+    def start(self) -> None:
+        """Start the thread and wait, a few milliseconds, until its loop runs."""
+        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        self._thread.start()
+        self._up.result()
+
+    def post(self, function: Callable[..., object], /, *args: Any) -> bool:
+        """Schedule the call; False where the loop has ended."""
+        with self._lock:
+            return not self._ended and self.host.post(function, *args)
+
+    def submit(self, function: Callable[..., Awaitable[T]], /, *args: Any) -> Future[T]:
+        """Run a coroutine function on the loop, as a task of its task group.
+
+        Raises:
+            BridgeError: the loop has ended (from the future, if it ends meanwhile).
+        """
+        future: Future[T] = Future()
+
+        async def run() -> None:
+            try:
+                result = await function(*args)
+            except Exception as error:
+                future.set_exception(error)
+            except BaseException:
+                future.set_exception(BridgeError("the bridge was closed meanwhile"))
+                raise
+            else:
+                future.set_result(result)
+
+        if not self.post(self.tasks.start_soon, run):
+            raise BridgeError("the bridge is closed")
+        return future
+
+    def stop(self) -> None:
+        """Cancel what still runs on the loop and wait for the thread to end."""
+        if self._thread is None:
+            return
+        self.post(self._stop_now)
+        self._thread.join()
+
+    def _stop_now(self) -> None:
+        self._stop.set()
+
+    def _run(self) -> None:
+        anyio.run(self._main, backend="asyncio")
+
+    async def _main(self) -> None:
+        self._stop = anyio.Event()
+        try:
+            async with anyio.create_task_group() as self.tasks:
+                self.host = HostLoop(self.tasks)
+                self._up.set_result(None)
+                await self._stop.wait()
+                self.tasks.cancel_scope.cancel()
+        finally:
+            with self._lock:
+                self._ended = True
