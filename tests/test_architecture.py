@@ -194,7 +194,7 @@ COSTS = {
     "opask.bridge": frozenset(ATTRS) | ANYIO_AND_ITS_OWN,
     "opask.driver": frozenset(ATTRS) | ANYIO_AND_ITS_OWN,
     "opask.cli": frozenset(ATTRS) | ANYIO_AND_ITS_OWN,
-    "opask_claude": frozenset(ATTRS) | {"pluggy"},
+    "opask_claude": frozenset(ATTRS),
 }
 
 # -- the reader ------------------------------------------------------------------------------------------------

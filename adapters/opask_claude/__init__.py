@@ -1,0 +1,41 @@
+"""opask's adapter for the claude CLI (Claude Code): its launch, its stream-json, its permission requests.
+
+Use it as ``from opask_claude import adapter``, or by name: ``opask.adapter("claude")``.
+"""
+
+from __future__ import annotations
+
+from opask.launch import Endpoint, LaunchPlan, LaunchRequest
+from opask_claude.conversation import ClaudeConversation
+from opask_claude.launch import plan_launch
+from opask_claude.tools import RUNTIME
+
+__all__ = ["ClaudeAdapter", "adapter"]
+
+
+class ClaudeAdapter:
+    """The adapter of the claude CLI; keeps the contract of `opask.adapters.Adapter`."""
+
+    runtime: str = RUNTIME
+
+    def plan_launch(self, request: LaunchRequest, endpoint: Endpoint | None, /) -> LaunchPlan:
+        """Merge the ask tool into the host's own launch.
+
+        Args:
+            request: the host's launch. What is read of the argv is the CLI's own options, behind whatever starts
+                the CLI. ``--input-format stream-json`` (with ``--output-format stream-json``) makes it a
+                conversation of several turns, ``--permission-prompt-tool stdio`` brings the permission requests.
+            endpoint: where the tool is served; None where nobody is there to ask.
+
+        Raises:
+            LaunchError: the host's own arguments stand against it; ``what`` names the one.
+            WaitTooLongError: the endpoint's wait is longer than this launch can hold.
+        """
+        return plan_launch(request, endpoint)
+
+    def conversation(self, plan: LaunchPlan, /) -> ClaudeConversation:
+        """Return the conversation with a process that is started by this plan."""
+        return ClaudeConversation(plan)
+
+
+adapter = ClaudeAdapter()
