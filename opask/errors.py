@@ -13,6 +13,7 @@ __all__ = [
     "RelayError",
     "RuntimeUnavailableError",
     "SocketPathError",
+    "SurfaceError",
     "UnknownRuntimeError",
     "WaitTooLongError",
 ]
@@ -87,6 +88,10 @@ class BridgeError(OpaskError):
 
 class SocketPathError(BridgeError):
     """No private folder with a short enough socket path could be had."""
+
+
+class SurfaceError(OpaskError):
+    """A surface cannot be used as it was."""
 
 
 class RelayError(BridgeError):

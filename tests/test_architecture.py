@@ -87,7 +87,7 @@ MCP = ("mcp", "mcp_types")
 SPEAKS_MCP = ("opask.bridge.lines", "opask.bridge.server")
 # The modules of each surface.
 PLAIN = package("opask.surfaces.plain")
-TERMINAL = package("opask.surfaces.terminal", "opask.surfaces.inline")
+TERMINAL = package("opask.surfaces.terminal", "opask.surfaces.inline", "opask.surfaces.screen")
 SURFACES = (*PLAIN, *TERMINAL)
 INBOX = package("opask.inbox")
 
@@ -147,6 +147,8 @@ RULES = (
     Rule(("opask.installed",), CORE, ATTRS, late=("opask.registry_schema",)),
     Rule(INBOX, (*CORE, *INBOX), (*ATTRS, "anyio")),
     # Surfaces: each with its own way to a screen; none knows the bridge or another surface. What they share is pure.
+    # The package chooses one.
+    Rule(("opask.surfaces",), late=SURFACES),
     Rule(
         PLAIN,
         (*CORE, *INBOX, "opask.surfaces.*"),
