@@ -18,6 +18,7 @@ CHUNK = 65536
 
 
 def read_some(descriptor: int) -> bytes:
+    """Return what there is to read, nothing at the end of it."""
     while True:
         try:
             return os.read(descriptor, CHUNK)
@@ -26,6 +27,7 @@ def read_some(descriptor: int) -> bytes:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of the data."""
     view = memoryview(data)
     while view:
         try:
@@ -45,6 +47,7 @@ def pump(source: int, target: int) -> None:
 
 
 def main(arguments: list[str]) -> int:
+    """Connect and copy; return the exit code where that is not possible."""
     if len(arguments) != 1:
         print("usage: relay.py SOCKET", file=sys.stderr)
         return 2

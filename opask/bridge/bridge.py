@@ -177,8 +177,12 @@ class Bridge:
             raise RelayError(f"{relay} is missing: opask has to be installed unpacked, not in a zip file")
         command = (interpreter, "-I", "-S", str(relay))
         try:
-            done = subprocess.run(  # noqa: S603 - the host's own interpreter
-                command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_INTERPRETER_CHECK_S, check=False
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_INTERPRETER_CHECK_S,
+                check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise RelayError(
@@ -193,7 +197,9 @@ class Bridge:
         return command
 
     def _warm_up(self) -> None:
-        assert self._folder is not None and self._settings is not None and self._host is not None
+        assert self._folder is not None
+        assert self._settings is not None
+        assert self._host is not None
         session = Session("warm-up", _NoAdapter(), None, self._host, None)
         served = ServedSession(session, self._thread, self._folder.session(), self._settings, Sentences())
         self._thread.submit(served.run)
@@ -256,16 +262,22 @@ class Bridge:
         sentences: Sentences,
     ) -> tuple[Session, ServedSession]:
         if wait is not None and wait <= timedelta(0):
-            raise ValueError(f"wait has to be more than no time, not {wait}; None waits for as long as it takes")
+            raise ValueError(
+                f"wait has to be more than no time, not {wait}; None waits for as long as it takes"
+            )
         with self._lock:
             if self._state != "open":
                 raise BridgeError(f"the bridge is not open but {self._state}: attach inside its `with` block")
-            assert self._folder is not None and self._settings is not None and self._host is not None
+            assert self._folder is not None
+            assert self._settings is not None
+            assert self._host is not None
             session = Session(session_id, adapter, prompter or current_prompter(), self._host, wait)
             try:
                 folder = self._folder.session()
             except OSError as error:
-                raise BridgeError(f"no folder for the session could be made: {error.strerror or error}") from error
+                raise BridgeError(
+                    f"no folder for the session could be made: {error.strerror or error}"
+                ) from error
             served = ServedSession(session, self._thread, folder, self._settings, sentences)
             session.serve_with(served)
             self._served.add(served)

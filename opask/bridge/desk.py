@@ -192,7 +192,9 @@ class AskDesk:
             entry.delivered_at = anyio.current_time()
             self._settle(entry, entry.outcome)
             self._recent = {
-                key: recent for key, recent in self._recent.items() if self._is_recent(recent, entry.delivered_at)
+                key: recent
+                for key, recent in self._recent.items()
+                if self._is_recent(recent, entry.delivered_at)
             }
             self._recent[entry.ask.id] = entry
 
@@ -230,7 +232,9 @@ class AskDesk:
     def settle_all(self) -> None:
         """Settle what is still undelivered, at the end of the session."""
         for entry in list(self._open.values()):
-            self._settle(entry, Abandoned("disconnect") if isinstance(entry.outcome, Answered) else entry.outcome)
+            self._settle(
+                entry, Abandoned("disconnect") if isinstance(entry.outcome, Answered) else entry.outcome
+            )
 
     def _is_recent(self, entry: OpenAsk, now: float) -> bool:
         return entry.delivered_at is not None and now - entry.delivered_at <= self._grace
@@ -265,7 +269,9 @@ class AskDesk:
             self._tasks.start_soon(self._time_out, entry, self._wait)
         return entry
 
-    async def _waited(self, entry: OpenAsk, progress: Callable[[float, str], Awaitable[object]] | None) -> None:
+    async def _waited(
+        self, entry: OpenAsk, progress: Callable[[float, str], Awaitable[object]] | None
+    ) -> None:
         while not entry.decided.is_set():
             if progress is None:
                 await entry.decided.wait()
@@ -288,7 +294,9 @@ class AskDesk:
                 self._listener.refused(entry.ask, f"too late: {entry.outcome.kind}", by)
             return
         if not isinstance(reply, _REPLIES):
-            _logger.error("the prompter gave %s for ask %s, which is no reply", type(reply).__name__, entry.ask.id)
+            _logger.error(
+                "the prompter gave %s for ask %s, which is no reply", type(reply).__name__, entry.ask.id
+            )
             reply = Unavailable(f"the prompter gave no reply but {type(reply).__name__}")
         if isinstance(reply, Answered):
             try:

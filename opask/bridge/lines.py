@@ -26,7 +26,7 @@ _CHUNK: Final = 65536
 _ENDED = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, OSError)
 
 
-class _LinesEnded(Exception):
+class _ProtocolError(Exception):
     """The connection has to be closed: its peer does not keep to the protocol."""
 
 
@@ -64,7 +64,7 @@ async def serve_lines(
         if isinstance(message, types.JSONRPCRequest):
             in_flight.add(message.id)
             if len(in_flight) > _IN_FLIGHT_MAX:
-                raise _LinesEnded(f"more than {_IN_FLIGHT_MAX} requests wait for their responses")
+                raise _ProtocolError(f"more than {_IN_FLIGHT_MAX} requests wait for their responses")
         elif isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
             request_id = (message.params or {}).get("requestId")
             if isinstance(request_id, str | int):
@@ -77,7 +77,7 @@ async def serve_lines(
             try:
                 async for line in _lines(stream):
                     await take(line)
-            except _LinesEnded as ended:
+            except _ProtocolError as ended:
                 _logger.warning("closed a connection of the runtime: %s", ended)
             except _ENDED:
                 pass
@@ -121,7 +121,7 @@ async def _lines(stream: SocketStream) -> AsyncIterator[bytes]:
             continue
         searched = len(buffer)
         if searched > _LINE_MAX:
-            raise _LinesEnded(f"a message of more than {_LINE_MAX} bytes")
+            raise _ProtocolError(f"a message of more than {_LINE_MAX} bytes")
         try:
             buffer += await stream.receive(_CHUNK)
         except anyio.EndOfStream:
@@ -146,5 +146,3 @@ def _parsed(line: bytes) -> types.JSONRPCMessage | str:
 
 def _error(request_id: str | int | None, code: int, message: str) -> str:
     return json.dumps({"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}})
-
-

@@ -119,7 +119,9 @@ class Prompting:
                 return Unavailable("no operator is there now")
             return await self._call()
         except Exception as error:
-            _logger.exception("the prompter failed on ask %s of session %s", self._ask.id, self._ask.session_id)
+            _logger.exception(
+                "the prompter failed on ask %s of session %s", self._ask.id, self._ask.session_id
+            )
             return Unavailable(f"the prompter failed ({type(error).__name__})")
 
     async def _call(self) -> object:
@@ -129,7 +131,9 @@ class Prompting:
             self._prompter.ask,
             self._ask,
             abandon_on_cancel=True,
-            limiter=anyio.CapacityLimiter(math.inf),  # a person may take minutes: the host's own threads stay free
+            limiter=anyio.CapacityLimiter(
+                math.inf
+            ),  # a person may take minutes: the host's own threads stay free
         )
         return await reply if inspect.isawaitable(reply) else reply
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -19,8 +19,6 @@ from opask.bridge.lines import serve_lines
 from opask.wire import INSTRUCTIONS, SERVER_NAME, TOOL_DESCRIPTION, TOOL_NAME, ToolResult, input_schema
 
 __all__ = ["RuntimeConnection", "tool", "warm_up"]
-
-_logger = logging.getLogger("opask.bridge")
 
 Served = Callable[[str, Mapping[str, Any]], object]
 
@@ -125,7 +123,11 @@ class RuntimeConnection:
     async def _watch(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         if ctx.method in ("initialize", "server/discover", "tools/list"):
             self._served(ctx.method, ctx.params or {})
-        if ctx.method == "tools/call" and ctx.params is not None and not isinstance(ctx.params.get("arguments"), dict):
+        if (
+            ctx.method == "tools/call"
+            and ctx.params is not None
+            and not isinstance(ctx.params.get("arguments"), dict)
+        ):
             # The SDK would refuse what the generous parser can read, a JSON string for instance.
             ctx = replace(ctx, params={**ctx.params, "arguments": {"questions": ctx.params.get("arguments")}})
         result = await call_next(ctx)
@@ -168,23 +170,22 @@ def _progress(
     return report
 
 
-_WARM_UP = (
+_CLIENT = {"name": "warm-up", "version": "0"}
+_ENVELOPE = {
+    "_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": _CLIENT,
+    }
+}
+_HANDSHAKE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": _CLIENT}
+_NOTHING_ASKED = {"name": TOOL_NAME, "arguments": {}}
+_WARM_UP: tuple[tuple[tuple[str, dict[str, Any]], ...], ...] = (
+    (("initialize", _HANDSHAKE), ("tools/list", {}), ("tools/call", _NOTHING_ASKED)),
     (
-        b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},'
-        b'"clientInfo":{"name":"warm-up","version":"0"}}}\n'
-        b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n'
-        b'{"jsonrpc":"2.0","id":2,"method":"tools/list"}\n'
-        b'{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"ask_user_question","arguments":{}}}\n',
-        3,
-    ),
-    (
-        b'{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{'
-        b'"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},'
-        b'"io.modelcontextprotocol/clientInfo":{"name":"warm-up","version":"0"}}}}\n'
-        b'{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"_meta":{'
-        b'"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},'
-        b'"io.modelcontextprotocol/clientInfo":{"name":"warm-up","version":"0"}}}}\n',
-        2,
+        ("server/discover", _ENVELOPE),
+        ("tools/list", _ENVELOPE),
+        ("tools/call", _NOTHING_ASKED | _ENVELOPE),
     ),
 )
 
@@ -195,9 +196,10 @@ async def warm_up(connect: Callable[[], Awaitable[SocketStream]]) -> None:
     Args:
         connect: opens a connection to a running session.
     """
-    for requests, responses in _WARM_UP:
+    for requests in _WARM_UP:
         async with await connect() as stream:
-            await stream.send(requests)
-            seen = 0
-            while seen < responses:
-                seen += (await stream.receive()).count(b"\n")
+            for number, (method, params) in enumerate(requests):
+                request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+                await stream.send(json.dumps(request).encode() + b"\n")
+                while b"\n" not in await stream.receive():
+                    pass

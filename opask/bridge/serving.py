@@ -63,7 +63,12 @@ class ServedSession:
     """
 
     def __init__(
-        self, session: Session, thread: LoopThread, folder: Path, settings: BridgeSettings, sentences: Sentences
+        self,
+        session: Session,
+        thread: LoopThread,
+        folder: Path,
+        settings: BridgeSettings,
+        sentences: Sentences,
     ) -> None:
         self.file_mode = settings.file_mode
         self.socket_path = folder / SOCKET_NAME
@@ -120,7 +125,7 @@ class ServedSession:
 
     def begin_close(self) -> None:
         """Begin to close, without waiting. Idempotent."""
-        self._thread.post(lambda: self._closing.set())  # runs after `run` has begun: posts keep their order
+        self._thread.post(self._close_now)
 
     def close(self) -> None:
         """Close the socket and settle what is open; waits until it is done. Idempotent."""
@@ -165,12 +170,17 @@ class ServedSession:
                 self._up.set_exception(BridgeError("the bridge was closed meanwhile"))
             self._down.set_result(None)
 
+    def _close_now(self) -> None:
+        self._closing.set()  # posts keep their order: `run` has begun
+
     async def _answers_written(self) -> None:
         for connection in list(self._connections):
             await connection.idle()
 
     async def _serve(self, tasks: TaskGroup) -> None:
-        listener = await anyio.create_unix_listener(self.socket_path, mode=self._settings.socket_mode, backlog=128)
+        listener = await anyio.create_unix_listener(
+            self.socket_path, mode=self._settings.socket_mode, backlog=128
+        )
         async with listener, anyio.create_task_group() as accepting:
             accepting.start_soon(self._accept, listener, tasks)
             self._up.set_result(None)
@@ -181,7 +191,9 @@ class ServedSession:
         while True:
             try:
                 stream: SocketStream = await listener.accept()
-            except OSError as error:  # no file descriptor left, as a rule: one session must not take the rest along
+            except (
+                OSError
+            ) as error:  # no file descriptor left, as a rule: one session must not take the rest along
                 _logger.warning("session %s cannot accept a connection: %s", self._session.session_id, error)
                 await anyio.sleep(_ACCEPT_PAUSE_S)
                 continue
@@ -268,7 +280,10 @@ class DirectCall:
 
     def cancel(self) -> None:
         """Cancel the call, as the agent."""
-        self._thread.post(lambda: self._scope.cancel())
+        self._thread.post(self._cancel_now)
+
+    def _cancel_now(self) -> None:
+        self._scope.cancel()  # posts keep their order: `_run` has begun
 
     async def _run(self, desk: AskDesk, arguments: object, meta: Mapping[str, Any]) -> ToolResult | None:
         with anyio.CancelScope() as self._scope:

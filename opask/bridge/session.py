@@ -94,7 +94,12 @@ class Session:
     """
 
     def __init__(
-        self, session_id: str, adapter: Adapter, prompter: Prompter | None, host: HostLoop, wait: timedelta | None
+        self,
+        session_id: str,
+        adapter: Adapter,
+        prompter: Prompter | None,
+        host: HostLoop,
+        wait: timedelta | None,
     ) -> None:
         self.session_id = session_id
         self.adapter = adapter
@@ -189,9 +194,9 @@ class Session:
                 file.path.write_text(file.content, encoding="utf-8")
                 file.path.chmod(self._desk.file_mode)
             except OSError as error:
-                raise BridgeError(f"cannot write {file.path}: {error.strerror or error}; is the session closed?") from (
-                    error
-                )
+                raise BridgeError(
+                    f"cannot write {file.path}: {error.strerror or error}; is the session closed?"
+                ) from (error)
 
     # -- the conversation -----------------------------------------------------------------------------------------
 
@@ -328,23 +333,10 @@ class Session:
 
     def _publish(self, events: Iterable[Event]) -> list[Event]:
         published: list[Event] = []
-        for event in events:
-            if isinstance(event, SessionReady):
-                if self._ready:
-                    continue
-                self._ready = True
-                event = self._with_support(event)
-            if isinstance(event, TurnStarted):
-                self._turn += 1
-                self._turn_id = f"turn-{self._turn}"
-            self._seq += 1
-            event = evolve(
-                event,
-                seq=self._seq,
-                time=datetime.now(UTC),
-                session_id=self.session_id,
-                turn_id=event.turn_id or self._turn_id,
-            )
+        for raw in events:
+            event = self._stamped(raw)
+            if event is None:
+                continue
             published.append(event)
             for listener in list(self._listeners):
                 self._tell(listener, event)
@@ -353,6 +345,24 @@ class Session:
                 if event.dropped and self._desk is not None:
                     self._desk.turn_ended(event.dropped)
         return published
+
+    def _stamped(self, event: Event) -> Event | None:
+        if isinstance(event, SessionReady):
+            if self._ready:
+                return None  # said once, and never overwritten
+            self._ready = True
+            event = self._with_support(event)
+        if isinstance(event, TurnStarted):
+            self._turn += 1
+            self._turn_id = f"turn-{self._turn}"
+        self._seq += 1
+        return evolve(
+            event,
+            seq=self._seq,
+            time=datetime.now(UTC),
+            session_id=self.session_id,
+            turn_id=event.turn_id or self._turn_id,
+        )
 
     def _with_support(self, event: SessionReady) -> SessionReady:
         if event.route is not None or self._plan is None:
@@ -374,7 +384,10 @@ class Session:
                 events.insert(
                     0,
                     QuestionAsked(
-                        question_id=ask.id, questions=ask.questions, asked_at=ask.asked_at, deadline=ask.deadline
+                        question_id=ask.id,
+                        questions=ask.questions,
+                        asked_at=ask.asked_at,
+                        deadline=ask.deadline,
                     ),
                 )
             ask = evolve(ask, tool_call_id=events[0].tool_call_id, agent_id=events[0].agent_id)
@@ -420,9 +433,17 @@ class Session:
         """Hear of an ask's one outcome."""
         with self._lock:
             self._pending.pop(ask.id, None)
-            answers = answers_to_wire(ask.questions, outcome.answers) if isinstance(outcome, Answered) else None
+            answers = (
+                answers_to_wire(ask.questions, outcome.answers) if isinstance(outcome, Answered) else None
+            )
             reason, by = _reason_and_by(outcome)
-            record = {"question_id": ask.id, "outcome": outcome.kind, "answers": answers, "reason": reason, "by": by}
+            record = {
+                "question_id": ask.id,
+                "outcome": outcome.kind,
+                "answers": answers,
+                "reason": reason,
+                "by": by,
+            }
             self.observed({"outcome": record})
             trace_settled(ask, outcome, duration_ms)
             events: list[Event] = [
@@ -467,20 +488,20 @@ class Session:
             raise BridgeError(f"session {self.session_id} is not served")
         return self._desk.call(arguments, meta)
 
-    async def listed(self, timeout: timedelta) -> bool:
+    async def listed(self, within: timedelta) -> bool:
         """Wait until the runtime itself has taken the tool list over a connection that it kept.
 
-        Publishes `AskToolMissing` where it does not within the timeout.
+        Publishes `AskToolMissing` where it does not within that time.
         """
         return await anyio.to_thread.run_sync(
-            self.listed_sync, timeout, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1)
+            self.listed_sync, within, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1)
         )
 
-    def listed_sync(self, timeout: timedelta) -> bool:
+    def listed_sync(self, within: timedelta) -> bool:
         """Do as `listed`, blocking."""
         if self._desk is None or (self._plan is not None and not self._plan.questions):
             return False
-        if self._desk.listed(timeout):
+        if self._desk.listed(within):
             return True
         with self._lock:
             self._publish([AskToolMissing(reason="timeout")])

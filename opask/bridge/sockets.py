@@ -80,7 +80,9 @@ def _bases(base: Path | None) -> Iterator[Path]:
 def _made(base: Path | None) -> Path:
     faults: list[str] = []
     for candidate in dict.fromkeys(_bases(base)):
-        length = len(os.fsencode(candidate / f"{_PREFIX}{'x' * 8}" / ("x" * 2 * _SESSION_BYTES) / SOCKET_NAME))
+        length = len(
+            os.fsencode(candidate / f"{_PREFIX}{'x' * 8}" / ("x" * 2 * _SESSION_BYTES) / SOCKET_NAME)
+        )
         if length > _PATH_MAX:
             faults.append(f"{candidate}: a socket path there has {length} bytes, {_PATH_MAX} is the limit")
             continue
@@ -104,7 +106,11 @@ def sweep(base: Path) -> None:
 
 def _sweep_one(folder: Path) -> None:
     found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or time.time() - found.st_mtime < _YOUNG_S:
+    if (
+        not stat.S_ISDIR(found.st_mode)
+        or found.st_uid != os.getuid()
+        or time.time() - found.st_mtime < _YOUNG_S
+    ):
         return
     lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:

@@ -41,7 +41,9 @@ class Scripted:
         for key, question in zip(question_keys(ask.questions), ask.questions, strict=True):
             name = key if key in self._answers else question.text
             if name not in self._answers:
-                return self._missed(f"the scripted answers name no {question.text!r}; add it, or null to skip it")
+                return self._missed(
+                    f"the scripted answers name no {question.text!r}; add it, or null to skip it"
+                )
             wanted[key] = self._answers[name]
         if all(value is None for value in wanted.values()):
             return Skipped(self._by)
@@ -55,7 +57,7 @@ class Scripted:
         self.outcomes.append((ask, outcome))
 
     def available(self, session_id: str, /) -> bool:
-        """A script is always there."""
+        """Say yes: a script is always there."""
         return True
 
     def _missed(self, why: str) -> Unavailable:
