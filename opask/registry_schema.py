@@ -16,6 +16,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PlainValidator,
     StringConstraints,
     ValidationError,
     model_validator,
@@ -102,15 +103,40 @@ def _pattern(value: str) -> str:
     return value
 
 
-Id = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=40)]
-# Never a variable or a flag: what a lever does is its adapter's business.
-LeverName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=60)]
+def _id(value: str) -> str:
+    if not _NAME.fullmatch(value):
+        raise _fault("id", f"{value!r} has to be an id: lower-case words with hyphens between them")
+    return value
+
+
+def _lever(value: str) -> str:
+    if not _NAME.fullmatch(value):
+        raise _fault(
+            "lever",
+            f"{value!r} has to be a lever's name, lower-case words with hyphens between them: what it sets is the "
+            "adapter's business, never a variable or a flag here",
+        )
+    return value
+
+
+def _bound(value: Any) -> float | Literal["unbounded"]:
+    if value == "unbounded":
+        return "unbounded"
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        raise _fault("bound", f'has to be a number of seconds, or "unbounded", not {value!r:.80}')
+    return float(value)
+
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
+
+Id = Annotated[str, AfterValidator(_id)]
+LeverName = Annotated[str, AfterValidator(_lever)]
 Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 Version = Annotated[str, AfterValidator(_version)]
-EvidencePath = Annotated[str, StringConstraints(min_length=1), AfterValidator(_evidence_path)]
+EvidencePath = Annotated[str, AfterValidator(_evidence_path)]
 Levers = Annotated[tuple[LeverName, ...], BeforeValidator(_one_or_more), Field(strict=False)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Bound: TypeAlias = Seconds | Literal["unbounded"]
+Bound = Annotated[float | Literal["unbounded"], PlainValidator(_bound)]
 Status: TypeAlias = Literal["verified", "refuted", "untested"]
 
 
@@ -251,11 +277,13 @@ class RuntimeRow(_Row):
     ) = None
     version_pattern: Annotated[str, AfterValidator(_pattern)] | None = None
     notes: Text | None = None
-    routes: Annotated[tuple[RouteRow, ...], Field(strict=False, min_length=1)]
+    routes: Annotated[tuple[RouteRow, ...], Field(strict=False)]
 
     @model_validator(mode="after")
     def _each_route_once(self) -> RuntimeRow:
         ids = [route.id for route in self.routes]
+        if not ids:
+            raise _fault("no_route", "it has no route; add one, untested if nothing is known of it")
         for id_ in ids:
             if ids.count(id_) > 1:
                 raise _fault("twice", f"route {id_!r} is there twice; give each its own id")
@@ -335,12 +363,26 @@ def _known(value: Any, key: str, position: int) -> str:
     return str(found) if found else f"#{position + 1}"
 
 
+_KINDS = {
+    "bool_type": "true or false",
+    "date_type": "a date, without quotes",
+    "dict_type": "a table",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "model_type": "a table",
+    "string_type": "a string",
+    "tuple_type": "an array",
+}
+
+
 def _words(fault: Any) -> str:
     kind, given = fault["type"], fault["input"]
     if kind == "missing":
         return "it is missing; add it"
     if kind == "extra_forbidden":
         return f"schema {SCHEMA_VERSION} has no such field; correct its name or take it out (docs/registry.md lists them)"
+    if kind in _KINDS:
+        return f"has to be {_KINDS[kind]}, not {type(given).__name__}"
     shown = repr(given) if isinstance(given, str | int | float | bool) else type(given).__name__
     message = str(fault["msg"])
     if kind.startswith("registry_"):

@@ -12,7 +12,7 @@ from typing import Any
 from attrs import Factory, define, field, frozen
 
 from opask.adapters import Adapter
-from opask.errors import OpaskError, RecordingError
+from opask.errors import AdapterError, OpaskError, RecordingError
 from opask.events import Event
 from opask.recording import Entry, Recording, read_recording, replay
 from opask.registry_schema import Document
@@ -75,6 +75,8 @@ class RecordingFile:
             return list(replay(adapter, self.content))
         except OpaskError as error:
             return error
+        except Exception as error:
+            return AdapterError(f"the adapter of {adapter.runtime} failed: {type(error).__name__}: {error}")
 
 
 @frozen
