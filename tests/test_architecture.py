@@ -143,7 +143,7 @@ RULES = (
         (*ATTRS, "anyio"),
         late=SPEAKS_MCP,
     ),
-    Rule(("opask.driver",), CORE, (*ATTRS, "anyio")),
+    Rule(package("opask.driver"), (*CORE, *package("opask.driver")), (*ATTRS, "anyio")),
     Rule(("opask.installed",), CORE, ATTRS, late=("opask.registry_schema",)),
     Rule(INBOX, (*CORE, *INBOX), (*ATTRS, "anyio")),
     # Surfaces: each with its own way to a screen; none knows the bridge or another surface. What they share is pure.

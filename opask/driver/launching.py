@@ -1,0 +1,159 @@
+"""Start a runtime by its plan, and run it to its end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import anyio
+from anyio.abc import Process
+
+from opask.driver.process import RunningRuntime
+from opask.driver.terms import Bounds, DrivenSession, Policy, RunResult, Tee
+from opask.errors import RuntimeUnavailableError
+from opask.launch import LaunchPlan
+
+__all__ = ["run", "start"]
+
+_GUARD: Final = Path(__file__).resolve().parent.parent / "guard.py"
+
+
+@asynccontextmanager
+async def start(
+    session: DrivenSession,
+    plan: LaunchPlan,
+    *,
+    cwd: Path | str | None = None,
+    policy: Policy | None = None,
+    tee: Tee | None = None,
+    interpreter: str | None = None,
+    bounds: Bounds = Bounds(),  # noqa: B008 - frozen
+) -> AsyncIterator[RunningRuntime]:
+    """Start a runtime by its plan, under `opask.guard`; end it when the block is left.
+
+    The runtime gets a session and a process group of its own, no terminal, and no file descriptor but its pipes.
+    However this process dies, the runtime and all that it started die with it.
+
+    Args:
+        session: whose plan it is; it hears what the runtime says, and is told when it exits.
+        plan: from the session's `plan_launch`.
+        cwd: where the runtime runs.
+        policy: decides permission requests that opask has no opinion on; without one they are denied.
+        tee: sees every line both ways, for recordings.
+        interpreter: the Python that runs the guard; by default this one, in a frozen application the ``python3``
+            on the PATH.
+        bounds: how long to wait, and how much to keep.
+
+    Yields:
+        The running runtime.
+
+    Raises:
+        RuntimeUnavailableError: its program is missing, or nothing can be started there.
+    """
+    process, leash = await _spawn(session, plan, cwd, interpreter)
+    failure: Exception | None = None
+    async with anyio.create_task_group() as tasks:
+        runtime = RunningRuntime(session, plan, process, leash, tasks, policy=policy, tee=tee, bounds=bounds)
+        try:
+            yield runtime
+        except Exception as error:  # raised below: the task group would wrap it
+            failure = error
+        finally:
+            await runtime.end()
+    if failure is not None:
+        raise failure
+
+
+async def run(
+    session: DrivenSession,
+    plan: LaunchPlan,
+    prompt: str,
+    *,
+    cwd: Path | str | None = None,
+    policy: Policy | None = None,
+    tee: Tee | None = None,
+    interpreter: str | None = None,
+    bounds: Bounds = Bounds(),  # noqa: B008 - frozen
+) -> RunResult:
+    """Start a runtime, give it one prompt, and wait until it is done and has exited.
+
+    Cancelled, it ends the runtime first: see `RunningRuntime.end`.
+
+    Args:
+        session: see `start`, as for the other arguments.
+        plan: from the session's `plan_launch`.
+        prompt: what the agent is to do; named also where it is in the argv.
+        cwd: where the runtime runs.
+        policy: decides permission requests that opask has no opinion on.
+        tee: sees every line both ways.
+        interpreter: the Python that runs the guard.
+        bounds: how long to wait, and how much to keep.
+
+    Returns:
+        How it ended; a runtime that fails is a result, not an error.
+
+    Raises:
+        RuntimeUnavailableError: its program is missing, or nothing can be started there.
+        LaunchError: the process takes no prompt.
+    """
+    started = start(session, plan, cwd=cwd, policy=policy, tee=tee, interpreter=interpreter, bounds=bounds)
+    async with started as runtime:
+        await runtime.prompt(prompt)
+        await runtime.turn_over()
+        runtime.close_input()
+        with anyio.move_on_after(None if bounds.linger is None else bounds.linger.total_seconds()):
+            return await runtime.wait()
+        await runtime.end()
+        return await runtime.wait()
+
+
+async def _spawn(
+    session: DrivenSession, plan: LaunchPlan, cwd: Path | str | None, interpreter: str | None
+) -> tuple[Process, int]:
+    """Start the guard with the runtime below it; give it, and this process's end of its leash."""
+    runtime, program = session.adapter.runtime, plan.argv[0]
+    if not _is_there(program, plan.env, cwd):
+        where = "" if "/" in program else " on the PATH"
+        raise RuntimeUnavailableError(
+            f"{runtime}: there is no program {program!r}{where}; install it, or give its path",
+            runtime=runtime,
+            what=program,
+        )
+    if interpreter is None:
+        interpreter = shutil.which("python3") if getattr(sys, "frozen", False) else sys.executable
+    removed = [part for folder in session.folders for part in ("--remove", str(folder))]
+    read_end, write_end = os.pipe()
+    leash = ("--leash", str(read_end))
+    try:
+        process = await anyio.open_process(
+            [interpreter or "python3", "-I", "-S", str(_GUARD), *leash, *removed, "--", *plan.argv],
+            cwd=cwd,
+            env=plan.env,
+            start_new_session=True,
+            pass_fds=(read_end,),
+        )
+    except OSError as error:
+        os.close(write_end)
+        raise RuntimeUnavailableError(
+            f"{runtime}: nothing can be started with {error.filename!r}: {error.strerror}; "
+            "is the folder there, and the Python that runs the guard?",
+            runtime=runtime,
+            what=program,
+        ) from error
+    except BaseException:
+        os.close(write_end)
+        raise
+    finally:
+        os.close(read_end)
+    return process, write_end
+
+
+def _is_there(program: str, env: Mapping[str, str], cwd: Path | str | None) -> bool:
+    if "/" in program:
+        return shutil.which(Path(cwd or ".", program)) is not None
+    return shutil.which(program, path=env.get("PATH", os.defpath)) is not None

@@ -1,0 +1,97 @@
+"""Permission requests: opask's own verdict first, then the host's policy; what nobody allows is denied."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from inspect import isawaitable, iscoroutinefunction
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+
+from opask.adapters import Message
+from opask.driver.terms import DrivenSession, Policy
+from opask.permissions import Allow, Defer, Deny, PermissionRequested
+
+__all__ = ["PermissionDesk"]
+
+_logger = logging.getLogger("opask.driver")
+
+
+class PermissionDesk:
+    """Answers a runtime's permission requests.
+
+    Args:
+        session: has the first word.
+        policy: the host's, for what the session defers; without one that is denied.
+        limit: how many requests may wait for the policy at once; more are denied.
+        tasks: where the policy runs, so that the runtime is heard meanwhile.
+        send: gives a reply to the runtime.
+        fail: told of a fault in this process.
+    """
+
+    def __init__(
+        self,
+        session: DrivenSession,
+        policy: Policy | None,
+        limit: int,
+        *,
+        tasks: TaskGroup,
+        send: Callable[[Message], Awaitable[object]],
+        fail: Callable[[Exception], object],
+    ) -> None:
+        self._session = session
+        self._policy = policy
+        self._limit = limit
+        self._tasks = tasks
+        self._send = send
+        self._fail = fail
+        self._consulting: set[anyio.CancelScope] = set()
+
+    async def decide(self, request: PermissionRequested) -> None:
+        """Decide on a request and send the reply, or see to it that both is done."""
+        verdict = self._session.decide(request)
+        if isinstance(verdict, Defer) and self._policy is not None:
+            if len(self._consulting) < self._limit:
+                scope = anyio.CancelScope()
+                self._consulting.add(scope)
+                self._tasks.start_soon(self._consult, self._policy, request, scope)
+                return
+            verdict = Deny("Too many requests wait for a decision; try again later.", rule="too many")
+            self._session.host_decided(request, verdict, by="opask")
+        await self._send(self._session.reply(request, verdict))
+
+    def close(self) -> None:
+        """Cancel what still waits for the policy: the runtime has gone."""
+        for scope in list(self._consulting):
+            scope.cancel()
+
+    async def _consult(self, policy: Policy, request: PermissionRequested, scope: anyio.CancelScope) -> None:
+        with scope:
+            try:
+                verdict = await _verdict(policy, request)
+                self._session.host_decided(request, verdict, by="host")
+                await self._send(self._session.reply(request, verdict))
+            except Exception as error:
+                self._fail(error)
+            finally:
+                self._consulting.discard(scope)
+
+
+async def _verdict(policy: Policy, request: PermissionRequested) -> Allow | Deny:
+    """Ask a policy; whatever is no clear verdict of it is a denial."""
+    decided: object
+    try:
+        if iscoroutinefunction(policy):
+            decided = await policy(request)
+        else:
+            # In a tuple, since trio lets no thread give back what has to be awaited.
+            (decided,) = await anyio.to_thread.run_sync(lambda: (policy(request),), abandon_on_cancel=True)
+            decided = await decided if isawaitable(decided) else decided
+    except Exception:
+        _logger.exception("the host's policy failed on permission request %s", request.request_id)
+        return Deny("This could not be decided on, so it is denied.", rule="policy failed")
+    if isinstance(decided, Allow | Deny):
+        return decided
+    return Deny("Nobody decided on this, so it is denied.", rule="no decision")
