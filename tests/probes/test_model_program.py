@@ -99,7 +99,6 @@ def test_it_ends_with_its_standard_input(tmp_path: Path) -> None:
     with program(tmp_path, "--until-eof") as process:
         play(ready(process)["url"])
         assert process.stdin is not None
-        process.stdin.write("what is said does not matter\n")
         process.stdin.close()
         assert process.wait(timeout=20) == 0
 

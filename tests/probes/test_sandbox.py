@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -79,6 +80,12 @@ def test_the_namespace_has_loopback_alone() -> None:
     """A wrapped command reaches 127.0.0.1, nothing else, and is the process that was started."""
     namespace = loopback_namespace()
     if isinstance(namespace, NoNamespace):
+        plain = shutil.which("unshare") and subprocess.run(
+            ["unshare", "-rn", "true"], check=False, timeout=30
+        )
+        assert not plain or plain.returncode, (
+            f"the system gives a namespace and it was not had: {namespace.reason}"
+        )
         pytest.skip(namespace.reason)
     argv = namespace.wrap([sys.executable, "-c", INSIDE])
     pipe = subprocess.PIPE

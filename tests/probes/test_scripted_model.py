@@ -280,6 +280,16 @@ async def test_a_request_of_no_one_conversation_fails(prompt: str, tools: list[A
         assert prompt in model.failures[0].reason
 
 
+async def test_only_the_first_prompt_tells_whose_a_request_is() -> None:
+    """What later messages say, an agent's report for one, does not move a request to another conversation."""
+    main = Conversation("main", (Step(Reply("One.")), Step(Reply("Two."))), When(prompt_contains=("Go.",)))
+    sub = Conversation("sub", (Step(Reply("Sub.")),), When(prompt_contains=("SUB",)))
+    async with playing(Scenario("two", (main, sub)), verify=False) as (_, runtime):
+        await runtime.turn()
+        runtime.messages.append({"role": "user", "content": "SUB is done."})
+        assert (await runtime.turn())["content"][0]["text"] == "Two."
+
+
 async def test_the_caller_opens_a_gate_and_sees_steps_go_by() -> None:
     """A held reply goes out when the caller releases it, in the process or over HTTP, and `played` tells when it did."""
     steps = (Step(Reply("One."), hold="first"), Step(Reply("Two."), hold="second"))
@@ -445,14 +455,21 @@ async def test_the_error_of_the_block_goes_before() -> None:
 
 
 async def test_a_block_that_is_cancelled_ends() -> None:
-    """Cancelling the block closes the model, and nothing is raised for what was not played."""
+    """Cancelling the block closes the model and cuts its connections, and nothing is raised for what was not played."""
     with anyio.fail_after(20):
-        async with anyio.create_task_group() as tasks, playing(ASK_ONCE) as (model, _):
+        async with anyio.create_task_group() as tasks, serve(ASK_ONCE) as model:
+            port = int(model.url.rpartition(":")[2])
+            connection = await anyio.connect_tcp("127.0.0.1", port)
+            await connection.send(b"GET /kept-open HTTP/1.1\r\nHost: model\r\n\r\n")
+            assert (await connection.receive()).startswith(b"HTTP/1.1 404")
             tasks.cancel_scope.cancel()
             await anyio.sleep_forever()
-        with pytest.raises(httpx2.ConnectError):
-            async with httpx2.AsyncClient() as client:
-                await client.get(model.url)
+        async with connection:
+            with anyio.fail_after(3):  # an idle connection is given up after 5 s by itself
+                async for _ in connection:
+                    pass
+        with pytest.raises(OSError, match="connection attempts failed"):
+            await anyio.connect_tcp("127.0.0.1", port)
 
 
 # -- it is strict --------------------------------------------------------------------------------------------------
