@@ -5,10 +5,13 @@ Use it as ``from opask_claude import adapter``, or by name: ``opask.adapter("cla
 
 from __future__ import annotations
 
-from opask.launch import Endpoint, LaunchPlan, LaunchRequest
+from collections.abc import Mapping
+
+from opask.launch import Change, Endpoint, LaunchPlan, LaunchRequest
+from opask.names import ToolName
 from opask_claude.conversation import ClaudeConversation
-from opask_claude.launch import plan_launch
-from opask_claude.tools import RUNTIME
+from opask_claude.launch import CHANGES, plan_launch
+from opask_claude.tools import RUNTIME, spelling
 
 __all__ = ["ClaudeAdapter", "adapter"]
 
@@ -17,6 +20,15 @@ class ClaudeAdapter:
     """The adapter of the claude CLI; keeps the contract of `opask.adapters.Adapter`."""
 
     runtime: str = RUNTIME
+
+    @property
+    def changes(self) -> Mapping[str, Change]:
+        """Every lever that a launch may pull, by name; the registry's linter holds the rows' levers against it."""
+        return CHANGES
+
+    def spellings(self, name: ToolName, /) -> Mapping[str, str]:
+        """Return an MCP tool's name as the model, the events and the permission requests have it."""
+        return dict.fromkeys(("model", "events", "permission"), spelling(name))
 
     def plan_launch(self, request: LaunchRequest, endpoint: Endpoint | None, /) -> LaunchPlan:
         """Merge the ask tool into the host's own launch.
