@@ -156,6 +156,7 @@ class _Ask:
     id: str
     call_id: str | None = None
     questions: tuple[Question, ...] = ()
+    turn: int = 0  # the main agent's turn that it arrived in
     state: AskState = AskState.UNSEEN
     call: _Call | None = field(default=None, repr=False)
 
@@ -178,6 +179,7 @@ class Correlation:
         self._by_order = by_order
         self._calls: dict[str, _Call] = {}
         self._asks: dict[str, _Ask] = {}
+        self._turn = 0
 
     # -- the runtime's side ---------------------------------------------------------------------------------------
 
@@ -200,11 +202,13 @@ class Correlation:
         if questions is not None and call.questions is None:
             call.questions = tuple(questions)
         call.sees(CallEvent.ANNOUNCED)
-        waiting = (
+        waiting = [
             ask for ask in self._asks.values() if ask.state is AskState.LOOSE and self._fits(ask, call)
-        )
-        ask = next(waiting, None)  # the one that has waited longest
-        return self._bind(ask, call) if ask is not None else None
+        ]
+        if not waiting:
+            return None
+        named = (ask for ask in waiting if ask.call_id is not None)
+        return self._bind(next(named, waiting[0]), call)  # else the one that has waited longest
 
     def finished(self, call_id: str) -> Correlated | None:
         """Take in that a call is over, well or badly; it claims nothing any more.
@@ -231,6 +235,7 @@ class Correlation:
             The ids of the asks that ended with it. At the main agent's end those are also the ones that belong to
             no call, unless they name theirs: that may be a sub-agent's, which outlives the turn.
         """
+        self._turn += agent_id is None
         for call in self._calls.values():
             if call.agent_id == agent_id:
                 call.sees(CallEvent.DRAINED)
@@ -265,7 +270,7 @@ class Correlation:
         ask = self._asks.setdefault(ask_id, _Ask(ask_id))
         if ask.state is not AskState.UNSEEN:
             return None
-        ask.call_id, ask.questions = call_id, tuple(questions)
+        ask.call_id, ask.questions, ask.turn = call_id, tuple(questions), self._turn
         ask.sees(AskEvent.ARRIVED)
         return self._find(ask)
 
@@ -287,6 +292,8 @@ class Correlation:
             return False
         if ask.call_id is not None:
             return call.id == ask.call_id
+        if call.agent_id is None and ask.turn != self._turn:
+            return False
         if call.questions is not None:
             return call.questions == ask.questions
         return self._by_order
