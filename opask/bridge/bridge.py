@@ -18,6 +18,7 @@ from typing import Self
 import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
+from attrs import evolve
 
 from opask.adapters import Adapter, Conversation
 from opask.bridge.serving import BridgeSettings, ServedSession
@@ -90,21 +91,22 @@ class Bridge:
             self._host = HostLoop(self._host_tasks)
             await _in_thread(self._open)
         except BaseException:
-            with anyio.CancelScope(shield=True):
-                await _in_thread(self._close)
-            self._host_tasks.cancel_scope.cancel()
-            await self._host_tasks.__aexit__(*sys.exc_info())
+            await self._end()
             raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
+    ) -> None:
+        await self._end()
+
+    async def _end(self) -> None:
         assert self._host_tasks is not None
         with anyio.CancelScope(shield=True):
             await _in_thread(self._close)
         self._host_tasks.cancel_scope.cancel()
-        return await self._host_tasks.__aexit__(kind, error, trace)
+        # Not given the host's own exception: a task group would wrap it, and it is none of the prompters'.
+        await self._host_tasks.__aexit__(None, None, None)
 
     def __enter__(self) -> Self:
         self._claim()
@@ -201,7 +203,8 @@ class Bridge:
         assert self._settings is not None
         assert self._host is not None
         session = Session("warm-up", _NoAdapter(), None, self._host, None)
-        served = ServedSession(session, self._thread, self._folder.session(), self._settings, Sentences())
+        settings = evolve(self._settings, uids=frozenset({os.getuid()}))
+        served = ServedSession(session, self._thread, self._folder.session(), settings, Sentences())
         self._thread.submit(served.run)
         served.wait_until_up()
         self._thread.submit(_warm_up_over, served.socket_path).result()

@@ -337,9 +337,9 @@ class AskDesk:
             return
         entry.left.set()
         duration_ms = round((anyio.current_time() - entry.started) * 1000)
+        self._listener.settled(entry.ask, outcome, duration_ms)
         if entry.tell is not None:
             entry.tell(outcome)
-        self._listener.settled(entry.ask, outcome, duration_ms)
 
 
 _PER_SENDING = frozenset({"progressToken", "traceparent", "tracestate", "baggage"})
