@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from opask.registry_lint.evidence import Evidence, RecordingFile
+from opask.registry_lint.evidence import Evidence, RecordingFile, texts
 from opask.registry_lint.rule import Problem, rule
 from opask.wire import TOOL_NAME
 
@@ -84,7 +84,7 @@ def _matches(
     """Give the first few places in a recording's texts that a pattern finds."""
     found = 0
     for number, value in _values(file):
-        for text in _texts(value):
+        for text in texts(value):
             for match in pattern.finditer(text):
                 found += 1
                 if found <= _MOST:
@@ -103,20 +103,6 @@ def _values(file: RecordingFile) -> Iterator[tuple[int, Any]]:
         except (ValueError, RecursionError):
             if line.strip():
                 yield number, line
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """Give every string of a value, keys included."""
-    waiting = [value]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, Mapping):
-            waiting.extend(one.keys())
-            waiting.extend(one.values())
-        elif isinstance(one, list):
-            waiting.extend(one)
 
 
 def _prompts(value: Any) -> Iterator[str]:

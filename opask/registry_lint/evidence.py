@@ -17,10 +17,24 @@ from opask.events import Event
 from opask.recording import Entry, Recording, read_recording, replay
 from opask.registry_schema import Document
 
-__all__ = ["RECORDINGS", "Evidence", "RecordingFile"]
+__all__ = ["RECORDINGS", "Evidence", "RecordingFile", "texts"]
 
 RECORDINGS = "probes/recordings"
 """Where recordings lie, below the registry's own folder."""
+
+
+def texts(value: Any) -> Iterator[str]:
+    """Give every string of a JSON value, keys included."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, Mapping):
+            waiting.extend(one.keys())
+            waiting.extend(one.values())
+        elif isinstance(one, list):
+            waiting.extend(one)
 
 
 @define(slots=False)  # a cached property needs a dictionary

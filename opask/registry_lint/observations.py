@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,8 +15,8 @@ from opask.events import (
     ToolAnnounced,
     ToolFinished,
 )
-from opask.recording import Recording
-from opask.registry_lint.evidence import Evidence, RecordingFile
+from opask.recording import Entry, Recording
+from opask.registry_lint.evidence import Evidence, RecordingFile, texts
 from opask.registry_lint.rule import ObservationSubject, Problem, rule
 
 __all__ = ["RULES"]
@@ -163,14 +164,14 @@ def _events(played: Any) -> Iterator[tuple[int, Any]]:
             yield place, event
 
 
-def _missing_from_round_trip(played: Sequence[tuple[Any, Sequence[Any]]]) -> str | None:
+def _missing_from_round_trip(played: Sequence[tuple[Entry, Sequence[Any]]]) -> str | None:
     """Say what a recording lacks of a question that was asked, answered, and whose answer the agent got.
 
     That is one ask with a call that the runtime announced as the supplied tool's, an answer to it, and after
-    that the call's own end without an error.
+    that the call's own end without an error, and the answer's own words in what the runtime says.
     """
     answered = {
-        told["question_id"]: place
+        str(told["question_id"]): place
         for place, (entry, _) in enumerate(played)
         if (told := entry.part("outcome")) is not None and told.get("outcome") == "answered"
     }
@@ -196,9 +197,25 @@ def _missing_from_round_trip(played: Sequence[tuple[Any, Sequence[Any]]]) -> str
     calls = {question: call_of[question] for question in answered if call_of.get(question) in announced}
     if not calls:
         return "has no answered ask whose call the runtime announced: nothing shows whose question it was"
-    if not any(delivered.get(call, -1) > answered[question] for question, call in calls.items()):
-        return "does not show that an answer reached the agent"
+    whole = [question for question, call in calls.items() if delivered.get(call, -1) > answered[question]]
+    if not whole:
+        return "does not show that an answered call ended well"
+    if not any(_is_heard(played, answered[question]) for question in whole):
+        return "does not show the answer's own words in what the runtime said after it"
     return None
+
+
+def _is_heard(played: Sequence[tuple[Entry, Sequence[Any]]], place: int) -> bool:
+    """Tell whether the runtime says every word of an answer after it was given."""
+    answers = (played[place][0].part("outcome") or {}).get("answers")
+    words = [word for value in (answers or {}).values() for word in texts(value)]
+    said = [text for entry, _ in played[place:] if entry.source == "runtime" for text in texts(entry.message)]
+    return all(any(form in text for form in _forms(word) for text in said) for word in words)
+
+
+def _forms(word: str) -> set[str]:
+    """Give a word as it is, and as it stands within a text that is JSON itself."""
+    return {word, json.dumps(word)[1:-1], json.dumps(word, ensure_ascii=False)[1:-1]}
 
 
 RULES = (

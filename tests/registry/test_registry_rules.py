@@ -177,7 +177,7 @@ class Bench:
                 "bridge",
                 {"outcome": {"question_id": "q1", "outcome": "answered", "answers": {"Which?": "B"}}},
             ),
-            entry("runtime", {"done": "c1", "failed": False}),
+            entry("runtime", {"done": "c1", "failed": False, "result": '{"answers": {"Which?": "B"}}'}),
             entry("host", {"bye": True}),
         ]
 
@@ -343,6 +343,9 @@ FIRES: dict[str, dict[str, Change]] = {
         "an answer that the agent never got": lambda bench: drop(bench, 6),
         "an answer that reached it as an error": lambda bench: bench.lines[6]["message"].update(failed=True),
         "the call's end before its answer": lambda bench: bench.lines.insert(5, bench.lines.pop(6)),
+        "another answer than the agent got": lambda bench: bench.lines[5]["message"]["outcome"].update(
+            answers={"Which?": "A"}
+        ),
         "the tool missing": lambda bench: bench.lines.insert(1, entry("runtime", {"missing": True})),
         "an outcome of no ask": lambda bench: bench.lines[5]["message"]["outcome"].update(question_id="q2"),
         "an outcome that is none": lambda bench: bench.lines[5]["message"]["outcome"].update(outcome="fine"),
@@ -448,6 +451,7 @@ QUIET: dict[str, dict[str, Change]] = {
     "recording-bears-status": {
         "correlated later": lambda bench: correlate_later(bench),
         "a second ask that nobody answered": lambda bench: ask_again(bench),
+        "an answer with a quotation mark": lambda bench: answer(bench, 'the "new" one'),
         "refuted, and it does not work": refute,
         "untested, whatever it shows": together(untest, lambda bench: drop(bench, 4, 5)),
         "no adapter to read it with": lambda bench: setattr(bench, "adapter", None),
@@ -508,6 +512,12 @@ def correlate_later(bench: Bench) -> None:
     """Have the ask come without its call, which is known only later."""
     bench.lines[4]["message"]["ask"]["meta"] = {}
     bench.lines.insert(5, entry("runtime", {"late": "c1"}))
+
+
+def answer(bench: Bench, text: str) -> None:
+    """Have the operator answer in their own words."""
+    bench.lines[5]["message"]["outcome"]["answers"] = {"Which?": text}
+    bench.lines[6]["message"]["result"] = json.dumps({"answers": {"Which?": text}})
 
 
 def ask_again(bench: Bench) -> None:
