@@ -20,7 +20,7 @@ from opask.questions import Ask
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
 
-__all__ = ["Adapter", "Conversation", "Message", "adapter", "installed_runtimes"]
+__all__ = ["Adapter", "CommandLineAdapter", "Conversation", "Message", "adapter", "installed_runtimes"]
 
 Message: TypeAlias = Mapping[str, Any]
 """One JSON message of a runtime's protocol."""
@@ -99,6 +99,27 @@ class Adapter(Protocol):
 
     def conversation(self, plan: LaunchPlan, /) -> Conversation:
         """Return the conversation with a process that is started by this plan."""
+        ...
+
+
+@runtime_checkable
+class CommandLineAdapter(Adapter, Protocol):
+    """An adapter that knows how its runtime is started for one prompt, as ``opask run`` does it.
+
+    Attributes:
+        program: the runtime's program, as it is found on the PATH.
+    """
+
+    program: str
+
+    def default_argv(self, program: str, prompt: str, arguments: Sequence[str], /) -> Sequence[str]:
+        """Return a launch by which the agent gets a prompt and this adapter can hear it.
+
+        Args:
+            program: the runtime's program, or the path of one.
+            prompt: what the agent is to do; of any text, one that looks like an option too.
+            arguments: the user's own arguments for the runtime.
+        """
         ...
 
 

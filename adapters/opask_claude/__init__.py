@@ -5,7 +5,7 @@ Use it as ``from opask_claude import adapter``, or by name: ``opask.adapter("cla
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from opask.launch import Change, Endpoint, LaunchPlan, LaunchRequest
 from opask.names import ToolName
@@ -20,6 +20,7 @@ class ClaudeAdapter:
     """The adapter of the claude CLI; keeps the contract of `opask.adapters.Adapter`."""
 
     runtime: str = RUNTIME
+    program: str = "claude"
 
     @property
     def changes(self) -> Mapping[str, Change]:
@@ -29,6 +30,13 @@ class ClaudeAdapter:
     def spellings(self, name: ToolName, /) -> Mapping[str, str]:
         """Return an MCP tool's name as the model, the events and the permission requests have it."""
         return dict.fromkeys(("model", "events", "permission"), spelling(name))
+
+    def default_argv(self, program: str, prompt: str, arguments: Sequence[str], /) -> Sequence[str]:
+        """Return the launch of one prompt in text mode, with events as stream-json."""
+        options = ("--output-format", "stream-json", "--verbose", *arguments)
+        if prompt.startswith("-"):  # only behind a `--` is it not taken for an option
+            return (program, "-p", *options, "--", prompt)
+        return (program, "-p", prompt, *options)
 
     def plan_launch(self, request: LaunchRequest, endpoint: Endpoint | None, /) -> LaunchPlan:
         """Merge the ask tool into the host's own launch.
