@@ -25,7 +25,12 @@ def announce(call_id: str, tool: str, arguments: Mapping[str, Any]) -> list[Mess
 
 def finish(call_id: str, tool: str, failed: bool) -> list[Message]:
     """Give the line that has a call's result; ``is_error`` is absent where all is well."""
-    block = {"type": "tool_result", "tool_use_id": call_id, "content": "…", **({"is_error": True} if failed else {})}
+    block = {
+        "type": "tool_result",
+        "tool_use_id": call_id,
+        "content": "…",
+        **({"is_error": True} if failed else {}),
+    }
     return [{"type": "user", "message": {"role": "user", "content": [block]}, "parent_tool_use_id": None}]
 
 
