@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opask.cli import UsageError
 from opask.cli.table import Colour, definitions, is_coloured, paragraph, table, width
-from opask.errors import OpaskError
 from opask.inert import inert_line
 from opask.registry import Registry, Support
 
@@ -29,10 +29,6 @@ _COLOURS: dict[str, Colour] = {
     "newer": "yellow",
     "older": "yellow",
 }
-
-
-class UnknownRowError(OpaskError):
-    """The registry has no row for a runtime."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -55,15 +51,14 @@ def run(args: argparse.Namespace) -> int:
     """Print the table.
 
     Raises:
-        OpaskError: there is no such runtime, or the registry cannot be read.
+        UsageError: there is no such runtime.
+        RegistryError: the registry cannot be read.
     """
     registry = Registry.load(args.registry) if args.registry else Registry.shipped()
     rows = dict(registry.runtimes)
     if args.runtime is not None:
         if args.runtime not in rows:
-            raise UnknownRowError(
-                f"routes: the registry has no runtime {args.runtime!r}; it has {', '.join(rows)}"
-            )
+            raise UsageError(f"the registry has no runtime {args.runtime!r}; it has {', '.join(rows)}")
         rows = {args.runtime: rows[args.runtime]}
     installed: Mapping[str, str | None] = {}
     if not args.no_versions:

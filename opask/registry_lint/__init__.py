@@ -55,7 +55,7 @@ def machine_names() -> frozenset[str]:
     """Return the names of this machine and its user that no recording may hold; common ones are left out."""
     try:
         user = getpass.getuser()
-    except (OSError, KeyError):
+    except (OSError, KeyError, ImportError):
         user = ""
     node = platform.node()
     return frozenset(

@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 import tomlkit
 
+from opask.cli import UsageError, main, table
 from opask.cli import registry as registry_command
 from opask.cli import routes as routes_command
-from opask.cli import table
-from opask.errors import OpaskError
 from opask.registry import Registry, shipped_path
 
 Run = Callable[..., tuple[int, str]]
@@ -187,8 +186,38 @@ def test_the_whole_registry_is_json(run: Run) -> None:
 
 def test_an_unknown_runtime_is_named_with_the_known(run: Run) -> None:
     """A runtime that the registry does not have is an error that lists those that it has."""
-    with pytest.raises(OpaskError, match=r"no runtime 'clod'.*claude"):
+    with pytest.raises(UsageError, match=r"no runtime 'clod'.*claude"):
         run(routes_command, "clod")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["routes", "--no-versions"], 0, ""),
+        (["registry", "check"], 0, ""),
+        (["registry", "check", "gone.toml"], 1, ""),
+        (["routes", "clod"], 2, "opask routes: the registry has no runtime 'clod'"),
+        (["routes", "--registry", "gone.toml"], 2, "opask routes: gone.toml: cannot be read"),
+        (["registry"], 2, "opask registry: the following arguments are required: COMMAND"),
+        (["routes", "--help"], 0, ""),
+        (["registry", "check", "--help"], 0, ""),
+    ],
+)
+def test_the_commands_exit_as_all_do(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, words: str
+) -> None:
+    """Through the command line: 0 done, 1 something was found, 2 unusable, with one line on standard error."""
+    assert main(arguments) == code
+    err = capsys.readouterr().err
+    assert err.startswith(words)
+    assert err.count("\n") == (1 if words else 0)
+
+
+@pytest.mark.parametrize("arguments", [["routes"], ["registry"], ["registry", "check"]])
+def test_help_has_an_example(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    """The help of each command ends in an example of it."""
+    main([*arguments, "--help"])
+    assert f"example: opask {' '.join(arguments)}" in capsys.readouterr().out
 
 
 def test_a_registry_s_text_cannot_fool_a_terminal(run: Run, tmp_path: Path) -> None:
