@@ -497,8 +497,10 @@ def _checked(events: Sequence[Event]) -> Sequence[Event]:
     """Check that events are such, and can be stamped and printed."""
     for event in events:
         assert isinstance(event, Event), event
+        for name in ("question_id", "tool_call_id", "agent_id", "turn_id"):
+            assert isinstance(getattr(event, name), str | None), (name, event)
         stamped = attrs.evolve(event, seq=1, time=_NOW, session_id="session", turn_id="turn")
-        json.dumps(event_to_json(stamped))
+        json.dumps(event_to_json(stamped), allow_nan=False)
     return events
 
 
