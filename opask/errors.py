@@ -15,6 +15,7 @@ __all__ = [
     "SocketPathError",
     "SurfaceError",
     "UnknownRuntimeError",
+    "UnverifiedRouteError",
     "WaitTooLongError",
 ]
 
@@ -72,6 +73,10 @@ class LaunchError(OpaskError):
         super().__init__(message)
         self.runtime = runtime
         self.what = what
+
+
+class UnverifiedRouteError(LaunchError):
+    """Nobody has seen this route work, and the host did not say that it wants it all the same."""
 
 
 class WaitTooLongError(LaunchError):

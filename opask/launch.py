@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +15,13 @@ __all__ = ["Change", "Endpoint", "LaunchFile", "LaunchPlan", "LaunchRequest"]
 
 
 def _strings(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str | bytes):
+        raise TypeError(f"give the program and its arguments one by one, not as one string: {value!r}")
     return tuple(str(item) for item in value)
+
+
+def _names(value: Iterable[str]) -> frozenset[str]:
+    return frozenset(value)
 
 
 @frozen
@@ -32,7 +38,7 @@ class LaunchRequest:
     argv: tuple[str, ...] = field(converter=_strings)
     env: Mapping[str, str] = field(default=Factory(dict), repr=False)
     clause: str | None = None
-    refuse: frozenset[str] = field(default=frozenset(), converter=frozenset)
+    refuse: frozenset[str] = field(default=frozenset(), converter=_names)
 
 
 @frozen
@@ -94,6 +100,7 @@ class LaunchPlan:
         files: written by the session's `plan_launch` before it returns.
         mcp_servers: for protocols that name servers in-band (ACP session/new), in the protocol's form.
         clause: what the system prompt was given.
+        route: the registry's id of the route that it takes; None where nothing is attached.
         questions: whether the agent will be able to ask.
         reason: why it will not.
         hold_prompt: whether the first prompt has to wait until the runtime has listed the tool.
@@ -108,6 +115,7 @@ class LaunchPlan:
     files: tuple[LaunchFile, ...] = field(default=(), converter=tuple[LaunchFile, ...])
     mcp_servers: tuple[Mapping[str, Any], ...] = field(default=(), converter=tuple[Mapping[str, Any], ...])
     clause: str | None = None
+    route: str | None = None
     questions: bool = False
     reason: str | None = None
     hold_prompt: bool = False

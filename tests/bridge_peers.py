@@ -14,7 +14,7 @@ import anyio
 from anyio.abc import SocketStream, TaskGroup
 
 from opask import Answer, Answered, Ask, LaunchPlan, LaunchRequest, Outcome, Reply
-from opask.bridge import Session
+from opask.bridge import Bridge, Session
 from opask.events import Event, QuestionAsked, TurnEnded
 from opask.launch import Endpoint
 from opask.permissions import Defer, PermissionRequested, Verdict
@@ -242,6 +242,16 @@ class Peer:
     async def close(self) -> None:
         """Drop the connection."""
         await self._stream.aclose()
+
+
+async def attach(bridge: Bridge, *arguments: Any, **settings: Any) -> Session:
+    """Attach a runtime that the registry has never heard of."""
+    return await bridge.attach(*arguments, allow_unverified=True, **settings)
+
+
+def attach_sync(bridge: Bridge, *arguments: Any, **settings: Any) -> Session:
+    """Do as `attach`, without a loop."""
+    return bridge.attach_sync(*arguments, allow_unverified=True, **settings)
 
 
 def socket_of(session: Session) -> Path:

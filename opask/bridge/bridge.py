@@ -29,6 +29,7 @@ from opask.errors import BridgeError, RelayError
 from opask.launch import Endpoint, LaunchPlan, LaunchRequest
 from opask.outcomes import Sentences
 from opask.prompter import Prompter, current_prompter
+from opask.registry import Registry
 
 __all__ = ["Bridge"]
 
@@ -53,6 +54,7 @@ class Bridge:
         heartbeat: how often progress is sent to a call that waits and carries a progress token.
         peer_uids: user ids that may connect; by default this process's own alone.
         max_pending: how many asks of one session may wait at once.
+        registry: a host's own registry of routes; by default the one that comes with opask.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Bridge:
         heartbeat: timedelta = timedelta(seconds=10),
         peer_uids: frozenset[int] | None = None,
         max_pending: int = 16,
+        registry: Registry | None = None,
     ) -> None:
         self._interpreter = interpreter
         self._base = folder
@@ -71,6 +74,7 @@ class Bridge:
         self._heartbeat = heartbeat
         self._uids = frozenset({os.getuid()}) if peer_uids is None else frozenset(peer_uids)
         self._max_pending = max_pending
+        self._registry = registry
         self._thread = LoopThread("opask-bridge")
         self._own_host: LoopThread | None = None
         self._host: HostLoop | None = None
@@ -148,6 +152,7 @@ class Bridge:
         atexit.register(self._close)
         self._thread.start()
         self._warm_up()
+        self._registry = self._registry or Registry.shipped()  # read here, not on the host's loop
         self._state = "open"
 
     def _close(self) -> None:
@@ -220,6 +225,8 @@ class Bridge:
         *,
         wait: timedelta | None = timedelta(minutes=5),
         sentences: Sentences = Sentences(),  # noqa: B008 - frozen
+        version: str | None = None,
+        allow_unverified: bool = False,
     ) -> Session:
         """Give a session in which one run of a runtime can ask.
 
@@ -230,6 +237,8 @@ class Bridge:
                 None at all: the agent cannot ask, and is told so.
             wait: how long an operator may take for one ask; None for as long as it takes.
             sentences: what the agent is told when it gets no answer.
+            version: the runtime's version, where the host knows it before it starts.
+            allow_unverified: whether a route that nobody has seen to work may be used.
 
         Returns:
             The session, to be closed by whoever uses it (``async with``).
@@ -238,7 +247,9 @@ class Bridge:
             BridgeError: the bridge is not open, or has no file descriptor left.
             ValueError: a wait of no time.
         """
-        session, served = self._attach(session_id, adapter, prompter, wait, sentences)
+        session, served = self._attach(
+            session_id, adapter, prompter, wait, sentences, version=version, allow_unverified=allow_unverified
+        )
         await _in_thread(served.wait_until_up)
         return session
 
@@ -250,9 +261,13 @@ class Bridge:
         *,
         wait: timedelta | None = timedelta(minutes=5),
         sentences: Sentences = Sentences(),  # noqa: B008 - frozen
+        version: str | None = None,
+        allow_unverified: bool = False,
     ) -> Session:
         """Do as `attach`, blocking for a moment, in a host without an event loop."""
-        session, served = self._attach(session_id, adapter, prompter, wait, sentences)
+        session, served = self._attach(
+            session_id, adapter, prompter, wait, sentences, version=version, allow_unverified=allow_unverified
+        )
         served.wait_until_up()
         return session
 
@@ -263,6 +278,9 @@ class Bridge:
         prompter: Prompter | None,
         wait: timedelta | None,
         sentences: Sentences,
+        *,
+        version: str | None,
+        allow_unverified: bool,
     ) -> tuple[Session, ServedSession]:
         if wait is not None and wait <= timedelta(0):
             raise ValueError(
@@ -274,7 +292,16 @@ class Bridge:
             assert self._folder is not None
             assert self._settings is not None
             assert self._host is not None
-            session = Session(session_id, adapter, prompter or current_prompter(), self._host, wait)
+            session = Session(
+                session_id,
+                adapter,
+                prompter or current_prompter(),
+                self._host,
+                wait,
+                registry=self._registry,
+                version=version,
+                allow_unverified=allow_unverified,
+            )
             try:
                 folder = self._folder.session()
             except OSError as error:

@@ -18,7 +18,7 @@ from attrs import evolve
 from opask.adapters import Adapter, Conversation, Message
 from opask.bridge.prompting import Prompting, operator_there
 from opask.bridge.threads import HostLoop
-from opask.errors import BridgeError, WaitTooLongError
+from opask.errors import BridgeError, UnverifiedRouteError, WaitTooLongError
 from opask.events import (
     AnswerRefused,
     AskToolMissing,
@@ -36,6 +36,7 @@ from opask.outcomes import Abandoned, Answered, Cancelled, Outcome, Skipped, Tim
 from opask.permissions import Allow, Defer, Deny, PermissionRequested, Verdict
 from opask.prompter import Prompter
 from opask.questions import Ask
+from opask.registry import Registry, Support, support
 from opask.trace import trace_asked, trace_settled
 from opask.wire import ToolResult, answers_to_wire, questions_to_wire
 
@@ -100,11 +101,18 @@ class Session:
         prompter: Prompter | None,
         host: HostLoop,
         wait: timedelta | None,
+        *,
+        registry: Registry | None = None,
+        version: str | None = None,
+        allow_unverified: bool = False,
     ) -> None:
         self.session_id = session_id
         self.adapter = adapter
         self.wait = wait
         self._prompter = prompter
+        self._registry = registry
+        self._version = version
+        self._allow_unverified = allow_unverified
         self._host = host
         self._context = contextvars.copy_context()
         self._desk: Desk | None = None
@@ -150,6 +158,7 @@ class Session:
 
         Raises:
             LaunchError: the host's own arguments stand against it.
+            UnverifiedRouteError: nobody has seen this route work, and the host did not allow that.
             WaitTooLongError: the session's wait cannot be had on this route.
             BridgeError: the session's files cannot be written, or it is closed.
         """
@@ -165,12 +174,32 @@ class Session:
         if reason is not None and plan.reason is None:
             plan = evolve(plan, reason=reason)
         if endpoint is not None:
+            self._check_route(plan)
             self._check_wait(plan)
             self._write(plan)
         with self._lock:
             self._plan = plan
             self._conversation = self.adapter.conversation(plan)
         return plan
+
+    def support(self, version: str | None = None) -> Support:
+        """Return what the registry says of this session's route.
+
+        Args:
+            version: the runtime's version; by default the one that the host gave when it attached.
+        """
+        route = self._plan.route if self._plan is not None else None
+        return support(self.adapter.runtime, version or self._version, route=route, registry=self._registry)
+
+    def _check_route(self, plan: LaunchPlan) -> None:
+        known = support(self.adapter.runtime, self._version, route=plan.route, registry=self._registry)
+        if not known.questions and not self._allow_unverified:
+            raise UnverifiedRouteError(
+                f"{known.summary}: nobody has seen an agent ask on it; attach with allow_unverified=True "
+                "(--allow-unverified) to use it all the same",
+                runtime=self.adapter.runtime,
+                what="route",
+            )
 
     def _check_wait(self, plan: LaunchPlan) -> None:
         if plan.ceiling is None:
@@ -365,9 +394,18 @@ class Session:
         )
 
     def _with_support(self, event: SessionReady) -> SessionReady:
-        if event.route is not None or self._plan is None:
-            return event
-        return evolve(event, reason=event.reason or self._plan.reason)
+        known = self.support(event.version)
+        reason = event.reason
+        if reason is None and not event.questions and self._plan is not None:
+            reason = self._plan.reason
+        return evolve(
+            event,
+            route=event.route or known.route,
+            status=event.status or known.status,
+            drift=event.drift or known.drift,
+            version=event.version or self._version,
+            reason=reason,
+        )
 
     # -- asks: called by the desk, on the bridge's loop --------------------------------------------------------------
 

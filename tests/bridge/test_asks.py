@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from bridge_peers import ONE, OTHER, Held, Peer, PlainAdapter, connected, opened, text_of
+from bridge_peers import ONE, OTHER, Held, Peer, PlainAdapter, attach, connected, opened, text_of
 from opask import (
     Abandoned,
     Answer,
@@ -52,7 +52,7 @@ def held() -> Held:
 @pytest.fixture
 async def session(bridge: Bridge, held: Held) -> AsyncIterator[Session]:
     """A session whose launch is planned."""
-    async with await bridge.attach("s", PlainAdapter(), held) as session:
+    async with await attach(bridge, "s", PlainAdapter(), held) as session:
         session.plan_launch(LaunchRequest(["runtime"]))
         yield session
 
@@ -107,7 +107,7 @@ async def test_a_reply_without_an_answer_is_told_by_its_sentence(
 async def test_a_host_sets_its_own_sentence(bridge: Bridge, held: Held) -> None:
     """The agent is told what the host chose for an outcome."""
     sentences = Sentences(skipped="Ask again in prose.")
-    session = await bridge.attach("s", PlainAdapter(), held, sentences=sentences)
+    session = await attach(bridge, "s", PlainAdapter(), held, sentences=sentences)
     async with session, connected(session) as peer:
         call = await peer.call(ONE)
         held.reply(await held.next(), Skipped("test"))
@@ -126,7 +126,7 @@ async def test_a_wait_that_runs_out_is_timed_out_and_a_late_answer_refused(bridg
             return Answered((Answer((0,)),), "late")
 
     held = Late()
-    async with await bridge.attach("s", PlainAdapter(), held, wait=wait) as session:
+    async with await attach(bridge, "s", PlainAdapter(), held, wait=wait) as session:
         events = listen(session)
         async with connected(session) as peer:
             response = await peer.response(await peer.call(ONE))
@@ -176,7 +176,7 @@ async def test_a_faulty_prompter_becomes_unavailable(
 ) -> None:
     """An exception, no reply, or an answer that does not fit never reaches the agent as an answer."""
     faulty = Faulty(fault)
-    async with await bridge.attach("s", PlainAdapter(), faulty) as session:
+    async with await attach(bridge, "s", PlainAdapter(), faulty) as session:
         result = await Agent(session).ask(ONE)
         assert result.is_error
         (outcome,) = await faulty.outcome()
@@ -194,7 +194,7 @@ async def test_a_settled_that_raises_is_logged_and_harmless(
             super().settled(ask, outcome)
             raise RuntimeError("mine")
 
-    async with await bridge.attach("s", PlainAdapter(), Raising({"Which?": "a"})) as session:
+    async with await attach(bridge, "s", PlainAdapter(), Raising({"Which?": "a"})) as session:
         for _ in range(2):
             assert not (await Agent(session).ask(ONE)).is_error
     assert "prompter.settled failed" in caplog.text
@@ -215,7 +215,7 @@ async def test_a_plain_function_asks_in_a_worker_thread(bridge: Bridge) -> None:
             return True
 
     blocking = Blocking()
-    async with await bridge.attach("s", PlainAdapter(), blocking) as session:
+    async with await attach(bridge, "s", PlainAdapter(), blocking) as session:
         result = await Agent(session).ask(ONE)
     assert result.structured == {"answers": {"Which?": "typed"}}
     assert blocking.thread is not threading.main_thread()
@@ -226,14 +226,14 @@ async def test_the_prompter_is_taken_from_the_context(bridge: Bridge) -> None:
     """A host that dispatches deep in a call stack names no prompter."""
     scripted = Scripted({"Which?": "b"})
     with use_prompter(scripted):
-        async with await bridge.attach("s", PlainAdapter()) as session:
+        async with await attach(bridge, "s", PlainAdapter()) as session:
             result = await Agent(session).ask(ONE)
     assert result.structured == {"answers": {"Which?": "b"}}
 
 
 async def test_without_a_prompter_nothing_is_attached(bridge: Bridge) -> None:
     """The plan says why, and an ask that comes all the same is unavailable."""
-    async with await bridge.attach("s", PlainAdapter()) as session:
+    async with await attach(bridge, "s", PlainAdapter()) as session:
         plan = session.plan_launch(LaunchRequest(["runtime"]))
         assert not plan.questions
         assert plan.endpoint is None
@@ -244,7 +244,7 @@ async def test_without_a_prompter_nothing_is_attached(bridge: Bridge) -> None:
 async def test_with_nobody_there_at_launch_nothing_is_attached(bridge: Bridge, held: Held) -> None:
     """A prompter without an operator is as good as none."""
     held.there = False
-    async with await bridge.attach("s", PlainAdapter(), held) as session:
+    async with await attach(bridge, "s", PlainAdapter(), held) as session:
         plan = session.plan_launch(LaunchRequest(["runtime"]))
         assert (plan.questions, plan.endpoint, plan.reason) == (False, None, "no operator is there")
 
@@ -463,7 +463,7 @@ async def test_the_end_of_the_turn_abandons(session: Session, held: Held) -> Non
 
 async def test_closing_the_session_cancels_and_tells_the_agent(bridge: Bridge, held: Held) -> None:
     """The outcome names the shutdown, and the agent's call ends with its sentence before the connection does."""
-    session = await bridge.attach("s", PlainAdapter(), held)
+    session = await attach(bridge, "s", PlainAdapter(), held)
     async with anyio.create_task_group() as tasks:
         peer = await opened(session, tasks)
         await peer.shake_hands()
@@ -486,7 +486,7 @@ async def test_an_adapter_that_fails_costs_no_question(
             conversation.ask_arrived = conversation.ask_settled = None  # type: ignore[method-assign, assignment]
             return conversation
 
-    async with await bridge.attach("s", Failing(), held) as session:
+    async with await attach(bridge, "s", Failing(), held) as session:
         session.plan_launch(LaunchRequest(["runtime"]))
         assert session.receive("raise") == []
         events = listen(session)

@@ -17,11 +17,11 @@ from typing import Any
 import anyio
 import pytest
 
-from bridge_peers import ONE, Held, PlainAdapter, connected, opened, socket_of
+from bridge_peers import ONE, Held, PlainAdapter, attach, attach_sync, connected, opened, socket_of
 from opask import Answer, Answered, Ask, Cancelled, LaunchPlan, LaunchRequest, Outcome, Reply
 from opask.bridge import Bridge
 from opask.bridge.sockets import BridgeFolder, sweep
-from opask.errors import BridgeError, RelayError, SocketPathError, WaitTooLongError
+from opask.errors import BridgeError, RelayError, SocketPathError, UnverifiedRouteError, WaitTooLongError
 from opask.launch import LaunchFile
 from opask.testing import Agent, Scripted
 
@@ -56,7 +56,7 @@ def private_socket(path: Path) -> bool:
 async def test_nothing_is_left_when_the_bridge_closes(base: Path) -> None:
     """Folders and sockets go, whatever was open; the folder was private while it was there."""
     async with Bridge(folder=base) as bridge:
-        session = await bridge.attach("s", PlainAdapter(), Scripted({}))
+        session = await attach(bridge, "s", PlainAdapter(), Scripted({}))
         socket = socket_of(session)
         assert private_socket(socket)
         assert len(os.fsencode(socket)) <= 103
@@ -67,7 +67,7 @@ async def test_nothing_is_left_when_the_bridge_closes(base: Path) -> None:
 def test_a_host_without_a_loop_has_prompters_of_both_kinds(base: Path) -> None:
     """`with Bridge()` runs a coroutine prompter on a loop of the bridge's own."""
     prompter = Scripted({"Which?": "b"})
-    with Bridge(folder=base) as bridge, bridge.attach_sync("s", PlainAdapter(), prompter) as session:
+    with Bridge(folder=base) as bridge, attach_sync(bridge, "s", PlainAdapter(), prompter) as session:
         session.plan_launch(LaunchRequest(["runtime"]))
         assert Agent(session).ask_sync(ONE).structured == {"answers": {"Which?": "b"}}
     assert left_in(base) == []
@@ -91,7 +91,7 @@ def test_a_host_without_a_loop_is_not_held_up_by_a_prompter_that_blocks() -> Non
             return True
 
     with Bridge() as bridge:
-        session = bridge.attach_sync("s", PlainAdapter(), Blocking())
+        session = attach_sync(bridge, "s", PlainAdapter(), Blocking())
         call = session.call(ONE, {})
         asked.wait()
     assert outcomes == [Cancelled("shutdown")]
@@ -103,15 +103,15 @@ async def test_a_bridge_opens_once() -> None:
     """A second opening, and an attach outside of its block, say what is wrong."""
     bridge = Bridge()
     with pytest.raises(BridgeError, match="not open"):
-        await bridge.attach("s", PlainAdapter())
+        await attach(bridge, "s", PlainAdapter())
     async with bridge:
         with pytest.raises(ValueError, match="wait"):
-            await bridge.attach("s", PlainAdapter(), wait=timedelta(0))
+            await attach(bridge, "s", PlainAdapter(), wait=timedelta(0))
     with pytest.raises(BridgeError, match="once"):
         async with bridge:
             pass
     with pytest.raises(BridgeError, match="closed"):
-        await bridge.attach("s", PlainAdapter())
+        await attach(bridge, "s", PlainAdapter())
 
 
 @pytest.mark.parametrize("interpreter", ["/nowhere/python", "/bin/false", "/bin/true"])
@@ -137,7 +137,7 @@ async def test_an_error_in_the_hosts_block_closes_the_bridge(base: Path) -> None
 
     async def host() -> None:
         async with Bridge(folder=base) as bridge:
-            session = await bridge.attach("s", PlainAdapter(), held)
+            session = await attach(bridge, "s", PlainAdapter(), held)
             session.call(ONE, {})
             await held.next()
             raise KeyError("host")
@@ -153,7 +153,7 @@ async def test_a_cancelled_host_settles_its_asks(base: Path) -> None:
     held = Held()
     with anyio.CancelScope() as scope:
         async with Bridge(folder=base) as bridge:
-            session = await bridge.attach("s", PlainAdapter(), held)
+            session = await attach(bridge, "s", PlainAdapter(), held)
             session.call(ONE, {})
             await held.next()
             scope.cancel()
@@ -166,7 +166,7 @@ async def test_sessions_do_not_touch_each_other() -> None:
     """One session's operator is silent and another's prompter fails; the third gets its answer."""
     held = Held()
     async with Bridge() as bridge:
-        waiting = await bridge.attach("waiting", PlainAdapter(), held)
+        waiting = await attach(bridge, "waiting", PlainAdapter(), held)
         waiting_call = waiting.call(ONE, {})
         ask = await held.next()
 
@@ -174,9 +174,9 @@ async def test_sessions_do_not_touch_each_other() -> None:
             async def ask(self, ask: Ask, /) -> Reply:
                 raise RuntimeError("mine alone")
 
-        failing = await bridge.attach("failing", PlainAdapter(), Failing({}))
+        failing = await attach(bridge, "failing", PlainAdapter(), Failing({}))
         assert (await Agent(failing).ask(ONE)).is_error
-        third = await bridge.attach("third", PlainAdapter(), Scripted({"Which?": "a"}))
+        third = await attach(bridge, "third", PlainAdapter(), Scripted({"Which?": "a"}))
         assert not (await Agent(third).ask(ONE)).is_error
         await third.aclose()
         await third.aclose()
@@ -187,7 +187,7 @@ async def test_sessions_do_not_touch_each_other() -> None:
 async def test_a_blocked_host_does_not_delay_the_listing() -> None:
     """The tool is listed while the host's loop does not run at all."""
     async with Bridge() as bridge:
-        session = await bridge.attach("s", PlainAdapter(), Scripted({"Which?": "a"}))
+        session = await attach(bridge, "s", PlainAdapter(), Scripted({"Which?": "a"}))
         socket = socket_of(session)
         listed = threading.Event()
 
@@ -218,7 +218,7 @@ async def test_a_blocked_host_does_not_delay_the_listing() -> None:
 async def test_listed_tells_the_runtime_from_a_probe() -> None:
     """A copy that lists and goes away does not count; the connection that stays does."""
     async with Bridge() as bridge:
-        session = await bridge.attach("s", PlainAdapter(), Scripted({}))
+        session = await attach(bridge, "s", PlainAdapter(), Scripted({}))
         async with anyio.create_task_group() as tasks:
             probe = await opened(session, tasks)
             await probe.shake_hands()
@@ -238,7 +238,7 @@ async def test_listed_tells_the_runtime_from_a_probe() -> None:
 async def test_a_stranger_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     """A process of a user id that is not named gets nothing, and the log says how to name it."""
     async with Bridge(peer_uids=frozenset({os.getuid() + 1})) as bridge:
-        session = await bridge.attach("s", PlainAdapter(), Scripted({}))
+        session = await attach(bridge, "s", PlainAdapter(), Scripted({}))
         socket = socket_of(session)
         assert stat.S_IMODE(socket.stat().st_mode) == 0o666
         async with anyio.create_task_group() as tasks:
@@ -257,11 +257,21 @@ async def test_the_files_of_a_plan_are_written_privately(base: Path) -> None:
             return LaunchPlan(request.argv, request.env, files=(file,), endpoint=endpoint, questions=True)
 
     async with Bridge(folder=base) as bridge:
-        async with await bridge.attach("s", WithFile(), Scripted({})) as session:
+        async with await attach(bridge, "s", WithFile(), Scripted({})) as session:
             (file,) = session.plan_launch(LaunchRequest(["x"])).files
             assert file.path.read_text(encoding="utf-8") == '{"é": 1}'
             assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
         assert not file.path.exists()
+
+
+async def test_a_route_that_nobody_has_seen_is_refused() -> None:
+    """A host has to say that it wants it all the same; where nobody is there to ask it does not matter."""
+    async with Bridge() as bridge:
+        async with await bridge.attach("s", PlainAdapter(), Scripted({})) as session:
+            with pytest.raises(UnverifiedRouteError, match=r"plain.*allow_unverified=True"):
+                session.plan_launch(LaunchRequest(["x"]))
+        async with await bridge.attach("s", PlainAdapter()) as session:
+            assert not session.plan_launch(LaunchRequest(["x"])).questions
 
 
 @pytest.mark.parametrize("wait", [None, timedelta(seconds=60)])
@@ -273,10 +283,10 @@ async def test_a_wait_that_the_route_cannot_hold_is_refused(wait: timedelta | No
             return LaunchPlan(request.argv, request.env, ceiling=timedelta(seconds=60), endpoint=endpoint)
 
     async with Bridge() as bridge:
-        async with await bridge.attach("s", Bounded(), Scripted({}), wait=wait) as session:
+        async with await attach(bridge, "s", Bounded(), Scripted({}), wait=wait) as session:
             with pytest.raises(WaitTooLongError, match=r"60 s at most; attach with wait=55 s"):
                 session.plan_launch(LaunchRequest(["x"]))
-        async with await bridge.attach("s", Bounded(), Scripted({}), wait=timedelta(seconds=55)) as session:
+        async with await attach(bridge, "s", Bounded(), Scripted({}), wait=timedelta(seconds=55)) as session:
             session.plan_launch(LaunchRequest(["x"]))
 
 
@@ -321,7 +331,7 @@ async def test_a_hundred_sessions_come_and_go() -> None:
     async with Bridge() as bridge:
         before = open_files()
         sessions = [
-            await bridge.attach(f"s{number}", PlainAdapter(), Scripted({"Which?": "a"}))
+            await attach(bridge, f"s{number}", PlainAdapter(), Scripted({"Which?": "a"}))
             for number in range(100)
         ]
         async with anyio.create_task_group() as tasks:
