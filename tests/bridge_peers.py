@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
+import socket
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import anyio
-from anyio.abc import SocketStream, TaskGroup
+from anyio.abc import TaskGroup
 
 from opask import Answer, Answered, Ask, LaunchPlan, LaunchRequest, Outcome, Reply
 from opask.bridge import Bridge, Session
@@ -150,10 +150,15 @@ class Held:
 
 
 class Peer:
-    """A raw MCP client on the session's socket."""
+    """A raw MCP client on the session's socket.
 
-    def __init__(self, stream: SocketStream) -> None:
-        self._stream = stream
+    On the bare socket: anyio's stream has a race between closing and reading that would fail a test now and then.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.connect(str(path))
+        self._socket.setblocking(False)
         self._answers: dict[Any, Any] = {}
         self._came = anyio.Event()
         self._next = 0
@@ -163,16 +168,32 @@ class Peer:
     async def read(self) -> None:
         """Take in what comes, until the end."""
         buffer = b""
-        ends = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
-        async with self._stream:
-            with contextlib.suppress(*ends):
-                while True:
-                    buffer += await self._stream.receive()
-                    *lines, buffer = buffer.split(b"\n")
-                    for line in lines:
-                        self._take(json.loads(line))
-        self.ended.set()
-        self._wake()
+        try:
+            while received := await self._receive():
+                *lines, buffer = (buffer + received).split(b"\n")
+                for line in lines:
+                    self._take(json.loads(line))
+        finally:
+            self._close_now()
+            self.ended.set()
+            self._wake()
+
+    async def _receive(self) -> bytes:
+        while True:
+            try:
+                return self._socket.recv(65536)
+            except BlockingIOError:
+                try:
+                    await anyio.wait_readable(self._socket)
+                except anyio.ClosedResourceError:
+                    return b""
+            except OSError:
+                return b""
+
+    def _close_now(self) -> None:
+        if self._socket.fileno() >= 0:
+            anyio.notify_closing(self._socket)
+            self._socket.close()
 
     def _take(self, message: dict[str, Any]) -> None:
         if "method" in message:
@@ -186,8 +207,17 @@ class Peer:
         self._came = anyio.Event()
 
     async def send_raw(self, data: bytes) -> None:
-        """Send bytes as they are."""
-        await self._stream.send(data)
+        """Send bytes as they are.
+
+        Raises:
+            OSError: the connection has ended.
+        """
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[self._socket.send(view) :]
+            except BlockingIOError:
+                await anyio.wait_writable(self._socket)
 
     async def send(self, method: str, params: Any = None, *, meta: Any = None) -> int:
         """Send a request; return its id."""
@@ -197,13 +227,13 @@ class Peer:
             message["params"] = dict(params or {})
             if meta is not None:
                 message["params"]["_meta"] = meta
-        await self._stream.send(json.dumps(message).encode() + b"\n")
+        await self.send_raw(json.dumps(message).encode() + b"\n")
         return self._next
 
     async def notify(self, method: str, params: Any = None) -> None:
         """Send a notification."""
         message = {"jsonrpc": "2.0", "method": method} | ({} if params is None else {"params": params})
-        await self._stream.send(json.dumps(message).encode() + b"\n")
+        await self.send_raw(json.dumps(message).encode() + b"\n")
 
     async def response(self, request_id: Any) -> dict[str, Any]:
         """Wait for a request's response."""
@@ -241,7 +271,8 @@ class Peer:
 
     async def close(self) -> None:
         """Drop the connection."""
-        await self._stream.aclose()
+        self._close_now()
+        await self.ended.wait()
 
 
 async def attach(bridge: Bridge, *arguments: Any, **settings: Any) -> Session:
@@ -269,12 +300,11 @@ async def connected(session: Session) -> AsyncIterator[Peer]:
         await peer.shake_hands()
         yield peer
         await peer.close()
-        tasks.cancel_scope.cancel()
 
 
 async def opened(session: Session, tasks: TaskGroup) -> Peer:
     """Connect a client that has said nothing yet."""
-    peer = Peer(await anyio.connect_unix(socket_of(session)))
+    peer = Peer(socket_of(session))
     tasks.start_soon(peer.read)
     return peer
 

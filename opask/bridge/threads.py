@@ -7,6 +7,7 @@ between the two is a post that never blocks.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
@@ -45,6 +46,16 @@ class HostLoop:
         except RuntimeError:  # the loop is closed
             return False
         return True
+
+
+def _quiet_about_closed_sockets(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what the loop could not raise, but for one harmless race.
+
+    anyio's unix streams let a socket that becomes readable in the very turn in which its reader is cancelled set
+    the result of a future that is done already (seen with anyio 4.16).
+    """
+    if not isinstance(context.get("exception"), asyncio.InvalidStateError):
+        loop.default_exception_handler(context)
 
 
 class LoopThread:
@@ -111,6 +122,7 @@ class LoopThread:
         anyio.run(self._main, backend="asyncio")
 
     async def _main(self) -> None:
+        asyncio.get_running_loop().set_exception_handler(_quiet_about_closed_sockets)
         self._stop = anyio.Event()
         try:
             async with anyio.create_task_group() as self.tasks:
