@@ -92,7 +92,7 @@ SURFACES = (*PLAIN, *TERMINAL)
 INBOX = package("opask.inbox")
 
 # Each runs as a file in a process of its own, started as `python -I -S FILE`.
-ALONE = ("opask.relay", "opask.guard")
+ALONE = ("opask.relay", "opask.guard", "opask.cli.demo_agent")
 
 RULES = (
     # The standard library and nothing else.

@@ -1,0 +1,238 @@
+"""Conduct a runtime through one turn: bridge, session, driver, and what a person or a program sees of it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TextIO
+
+import anyio
+from attrs import field, frozen
+
+from opask.adapters import Adapter
+from opask.bridge import Bridge
+from opask.cli.logs import logging_to
+from opask.cli.operators import Operator
+from opask.cli.ordering import InOrder, ShownScript
+from opask.cli.output import EventLines, Feed, Stream, Teller, Writer
+from opask.cli.stopping import Stopping
+from opask.driver import RunResult, start
+from opask.events import Event, QuestionResolved
+from opask.inert import inert_line, shorten
+from opask.launch import LaunchRequest
+from opask.prompter import Prompter
+from opask.questions import question_keys
+from opask.surfaces import prompter_for_terminal
+from opask.testing import Scripted
+
+if TYPE_CHECKING:
+    from opask.surfaces.plain import PlainPrompter
+    from opask.surfaces.terminal import TerminalPrompter
+
+__all__ = ["Errand", "conduct"]
+
+_FLUSH_S: Final = 2.0  # for an output that blocks, once the run was interrupted
+_WHY_LENGTH: Final = 300
+
+
+@frozen
+class Errand:
+    """One run of a runtime.
+
+    Args:
+        command: the command that runs it, for messages.
+        adapter: the runtime's.
+        argv: the launch as it would be without opask.
+        env: its environment.
+        prompt: what the agent is to do.
+        operator: who is asked.
+        cwd: where it runs.
+        wait: how long the operator may take for an ask; None for as long as it takes.
+        as_events: whether events go to stdout, for a program, in place of the turn.
+        allow_unverified: whether a route that nobody has seen to work may be used.
+    """
+
+    command: str
+    adapter: Adapter
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(repr=False)
+    prompt: str
+    operator: Operator
+    cwd: Path | None = None
+    wait: timedelta | None = timedelta(minutes=5)
+    as_events: bool = False
+    allow_unverified: bool = False
+
+
+def conduct(errand: Errand) -> int:
+    """Run an errand to its end, whatever that is.
+
+    Returns:
+        The exit code: 0 where the agent is done, 1 where it failed, 128+n where signal n ended the run.
+
+    Raises:
+        OpaskError: it could not be begun.
+    """
+    code, is_stuck = anyio.run(_conduct, errand, backend="asyncio")
+    if is_stuck:
+        os._exit(code)  # a thread holds an output that the interpreter would wait for
+    return code
+
+
+async def _conduct(errand: Errand) -> tuple[int, bool]:
+    conductor = _Conductor(errand)
+    await conductor.run()
+    return conductor.end(), conductor.is_stuck
+
+
+class _Conductor:
+    def __init__(self, errand: Errand) -> None:
+        self._errand = errand
+        self._stopping = Stopping()
+        self._outcomes: Counter[str] = Counter()
+        self._result: RunResult | None = None
+        self._output_gone = False
+        self.is_stuck = False
+        stream = sys.stderr if errand.as_events else sys.stdout
+        surface = self._surface(stream)
+        # Where a card may be open, all text for that terminal has to go by its surface.
+        self._notes: Writer = surface or Stream(sys.stderr)
+        self._teller = Teller(surface or Stream(stream))
+        self._sink = EventLines(sys.stdout.fileno()) if errand.as_events else self._teller
+        self._feed = Feed(self._show, self._gone)
+        self._script = self._scripted()
+        self._prompter: Prompter | None = self._script or surface
+        self._order: InOrder | None = None
+        if not errand.as_events and (asker := self._script or surface) is not None:
+            self._prompter = self._order = InOrder(asker, self._feed, self._teller)
+
+    def _surface(self, stream: TextIO) -> TerminalPrompter | PlainPrompter | None:
+        operator = self._errand.operator
+        if operator.surface == "none" or operator.answers is not None:
+            return None
+        return prompter_for_terminal(stdout=stream, on_interrupt=self._stopping.interrupt)
+
+    def _scripted(self) -> Scripted | None:
+        answers = self._errand.operator.answers
+        if answers is None:
+            return None
+        if self._errand.as_events:
+            return Scripted(answers, by="script")
+        return ShownScript(answers, self._feed, self._teller)
+
+    async def run(self) -> None:
+        """Run it, with the output and the signals looked after."""
+        with logging_to(self._notes):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._stopping.watch)
+                try:
+                    with self._stopping.scope:
+                        await self._run()
+                finally:
+                    # What was asked has settled by now; it has to be told.
+                    self._stopping.scope = anyio.CancelScope(shield=True)
+                    with self._stopping.scope, anyio.move_on_after(_FLUSH_S if self._is_stopped else None):
+                        await self._feed.finish()
+                    self.is_stuck = not self._feed.is_finished
+                tasks.cancel_scope.cancel()
+
+    async def _run(self) -> None:
+        errand = self._errand
+        session_id = f"{errand.command}-{secrets.token_hex(4)}"
+        async with (
+            Bridge() as bridge,
+            await bridge.attach(
+                session_id,
+                errand.adapter,
+                self._prompter,
+                wait=errand.wait,
+                allow_unverified=errand.allow_unverified,
+            ) as session,
+        ):
+            session.subscribe(self._feed.put)
+            if self._order is not None:
+                session.subscribe(self._order.hear)
+            plan = session.plan_launch(LaunchRequest(errand.argv, errand.env))
+            if self._prompter is not None and not plan.questions:
+                self._note(
+                    f"{plan.reason}: the agent runs without the ask tool; --answers would give it answers"
+                )
+            async with start(session, plan, cwd=errand.cwd) as runtime:
+                self._stopping.hasten = runtime.kill
+                await runtime.prompt(errand.prompt)
+                await runtime.turn_over()
+                runtime.close_input()
+                self._result = await runtime.wait()
+
+    @property
+    def _is_stopped(self) -> bool:
+        return self._stopping.by is not None or self._output_gone
+
+    def _gone(self) -> None:
+        self._output_gone = True
+        self._stopping.stop()
+
+    def _show(self, event: Event) -> None:
+        self._sink(event)
+        if isinstance(event, QuestionResolved):
+            self._outcomes[event.outcome] += 1
+            if self._script is not None and event.outcome == "unavailable":
+                self._note(f"not answered: {event.reason}")
+
+    def _note(self, text: str) -> None:
+        self._notes.write(f"opask {self._errand.command}: {inert_line(text)}\n", "warning")
+
+    # -- how it ended ----------------------------------------------------------------------------------------------
+
+    def end(self) -> int:
+        """Say how it ended; return the exit code."""
+        runtime = self._errand.adapter.runtime
+        if self._stopping.by is not None:
+            self._tell(f"ended by {self._stopping.by.name}; {runtime} is ended{self._summary('; ')}")
+            return 128 + self._stopping.by
+        if self._result is None:
+            return 1  # nobody reads what it says
+        if not self._result.ok:
+            self._tell(f"{runtime} failed: {_why(self._result)}{self._summary('; ')}")
+            return 1
+        for question in self._unused():
+            self._tell(f"--answers names {shorten(question, 80)!r}, which was not asked")
+        if not self._errand.as_events:
+            self._teller.line(f"{runtime} is done{self._summary(': ')}", "dim")
+        return 0
+
+    def _unused(self) -> Iterator[str]:
+        """Give the questions that the script names and nobody asked."""
+        asked = {
+            name
+            for ask in (self._script.asked if self._script else ())
+            for question, key in zip(ask.questions, question_keys(ask.questions), strict=True)
+            for name in (question.text, key)
+        }
+        return (name for name in self._errand.operator.answers or () if name not in asked)
+
+    def _tell(self, text: str) -> None:
+        if not self._errand.as_events:
+            self._teller.end_line()
+        print(f"opask {self._errand.command}: {inert_line(text)}", file=sys.stderr, flush=True)
+
+    def _summary(self, before: str) -> str:
+        asks = self._outcomes.total()
+        if not asks:
+            return ""
+        kinds = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in self._outcomes.most_common())
+        return f"{before}asked {'once' if asks == 1 else f'{asks} times'}, {kinds}"
+
+
+def _why(result: RunResult) -> str:
+    """Say why a run failed, and what the runtime itself said last."""
+    ended = result.stop_reason or "it ended before its turn did"
+    code = f"killed by {result.signal.name}" if result.signal else f"exit code {result.exit_code}"
+    said = result.stderr.splitlines() or result.text.splitlines()
+    last = f"; it said: {shorten(said[-1], _WHY_LENGTH)}" if said else ""
+    return f"{ended}, {code}{last}"

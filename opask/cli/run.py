@@ -1,0 +1,99 @@
+"""`opask run`: a runtime with the ask tool attached, its turn shown, its questions put to the operator."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from datetime import timedelta
+from pathlib import Path
+
+from opask.cli import UsageError
+from opask.cli.operators import add_arguments, chosen
+
+__all__ = ["configure", "run"]
+
+HELP = "run an agent that can ask you"
+EXAMPLE = 'opask run claude "Set up a database for this service" -- --permission-mode acceptEdits'
+TAKES_REST = True
+
+_WAIT_S = 300.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument(
+        "runtime", metavar="RUNTIME", help="the runtime, such as claude; `opask routes` lists them"
+    )
+    parser.add_argument("prompt", metavar="PROMPT", help="what the agent is to do")
+    add_arguments(parser, "terminal", "web", "none")
+    parser.add_argument(
+        "--wait",
+        type=_wait,
+        default=timedelta(seconds=_WAIT_S),
+        metavar="SECONDS",
+        help=f"how long you may take for an answer, or `none` for as long as it takes (default: {_WAIT_S:g})",
+    )
+    parser.add_argument(
+        "--events", action="store_true", help="print events as JSON lines in place of the turn"
+    )
+    parser.add_argument("--cwd", type=Path, metavar="DIR", help="where the agent works (default: here)")
+    parser.add_argument("--bin", metavar="PATH", help="the runtime's program (default: the one on the PATH)")
+    parser.add_argument("--inbox", type=Path, metavar="FILE", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--allow-unverified",
+        action="store_true",
+        help="also where the registry has not seen that this runtime's agents can ask",
+    )
+    parser.usage = parser.format_usage().removeprefix("usage: ").rstrip() + " [-- RUNTIME ARGUMENTS…]"
+
+
+def _wait(value: str) -> timedelta | None:
+    if value == "none":
+        return None
+    try:
+        seconds = float(value)
+        if seconds > 0 and math.isfinite(seconds):
+            return timedelta(seconds=seconds)
+    except (ValueError, OverflowError):
+        pass
+    raise argparse.ArgumentTypeError(f"{value!r} is no number of seconds above 0, nor `none`")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the agent.
+
+    Returns:
+        0 where it is done, 1 where it failed, 128+n where signal n ended the run.
+
+    Raises:
+        OpaskError: it cannot be started as asked.
+    """
+    from opask.adapters import CommandLineAdapter, adapter
+    from opask.cli.conduct import Errand, conduct
+
+    operator = chosen(args)
+    if args.inbox is not None:
+        raise UsageError("--inbox is not in this version; leave it out to be asked here, or use --answers")
+    if args.cwd is not None and not args.cwd.is_dir():
+        raise UsageError(f"--cwd {args.cwd}: there is no such folder; name one that is there")
+    found = adapter(args.runtime)
+    if not isinstance(found, CommandLineAdapter):
+        raise UsageError(
+            f"{args.runtime}: its adapter does not say how it is started; start it from a host of your own"
+        )
+    program = args.bin or found.program
+    return conduct(
+        Errand(
+            command="run",
+            adapter=found,
+            argv=tuple(found.default_argv(program, args.prompt, args.rest)),
+            env=dict(os.environ),
+            prompt=args.prompt,
+            operator=operator,
+            cwd=args.cwd,
+            wait=args.wait,
+            as_events=args.events,
+            allow_unverified=args.allow_unverified,
+        )
+    )
