@@ -41,7 +41,7 @@ class RecordingHeader:
         route: the registry's id of the route.
         date: the day of the recording, UTC.
         command: the runtime's command line, with placeholders for paths.
-        more: any further fields, such as the platform.
+        more: any further fields, such as the platform; ``questions`` is False where nobody was there to ask.
     """
 
     runtime: str
@@ -174,9 +174,15 @@ def replay(adapter: Adapter, recording: Recording) -> Iterator[tuple[Entry, Sequ
         RecordingError: an ask or an outcome of the bridge cannot be read.
     """
     header = recording.header
-    endpoint = Endpoint(command=("relay",), folder=Path("session"), wait=None)
+    there = header.more.get("questions") is not False
     conversation = adapter.conversation(
-        LaunchPlan(argv=header.command, env={}, questions=True, endpoint=endpoint)
+        LaunchPlan(
+            argv=header.command,
+            env={},
+            questions=there,
+            reason=None if there else "nobody was there to ask",
+            endpoint=Endpoint(command=("relay",), folder=Path("session"), wait=None) if there else None,
+        )
     )
     asks: dict[str, Ask] = {}
     start = datetime(header.date.year, header.date.month, header.date.day, tzinfo=UTC)
