@@ -126,6 +126,8 @@ class Card:
         body = self._body(frame, input_rows)
         if self._seen[0] != self.form.shown:
             self._top = 0  # a new question is read from its start, wherever its options are
+            if self.form.focus:
+                self._show(body)
         elif self._seen != self._now():
             self._show(body)
         self._seen = self._now()
@@ -155,18 +157,20 @@ class Card:
         body = self._settle(frame, input_rows)
         shown = list(body.rows[self._top : self._top + body.room])
         above, below = self._top > 0, self._top + body.room < len(body.rows)
-        if above:
+        if shown and above:
             shown[0] = _marked(shown[0], frame.glyphs.up)
-        if below:
+        if shown and below:
             shown[-1] = _marked(shown[-1], frame.glyphs.down)
         lines = [*body.pinned, *shown]
         if body.spaced:
             lines.append(frame.edge)
-        if frame.height > 2:
+        spare = frame.height - (input_rows if self.form.mode == "typing" else 0)
+        if spare > 2:
             lines.insert(0, self._rule(frame, left, waiting))
         marker = f"{frame.glyphs.focus} " if frame.inner > 8 else ""
         before = ((*frame.edge, ("focus", marker)), (*frame.edge, ("", " " * len(marker))))
-        return Picture(tuple(lines), self._footer(frame, live=live, scrolls=above or below), before)
+        footer = self._footer(frame, spare, live=live, scrolls=above or below) if spare > 1 else ()
+        return Picture(tuple(map(frame.fit, lines)), tuple(map(frame.fit, footer)), before)
 
     def _body(self, frame: Frame, input_rows: int) -> _Body:
         typing = self.form.mode == "typing"
@@ -181,17 +185,21 @@ class Card:
             rows += option
         if len(spans) <= self.form.other:
             spans.append((len(rows), len(rows)))  # the operator's own words stand below the body
-        around = (1 if frame.height > 2 else 0) + (input_rows if typing else 0)
-        room = frame.height - around - len(self._footer(frame, live=True, scrolls=False))
-        if len(question) + len(rows) > room:
-            room = frame.height - around - len(self._footer(frame, live=True, scrolls=True))
+        spare = frame.height - (input_rows if typing else 0)
+        room = spare
+        if spare > 1:
+            room -= len(self._footer(frame, spare, live=True, scrolls=False)) + (1 if spare > 2 else 0)
+            if len(question) + len(rows) > room:
+                room = (
+                    spare - len(self._footer(frame, spare, live=True, scrolls=True)) - (1 if spare > 2 else 0)
+                )
         blanks = 2 if rows else 1
         spaced = len(question) + len(rows) + blanks <= room
         if spaced:
             room -= 1
             if rows:
                 question.append(frame.edge)
-        room = max(1, room)
+        room = max(1 if spare > 0 else 0, room)
         if len(question) <= room // 2 and room - len(question) >= 3:
             return _Body(tuple(question), tuple(rows), tuple(spans), room - len(question), spaced)
         shift = len(question)
@@ -233,17 +241,17 @@ class Card:
                 return text
         return time
 
-    def _footer(self, frame: Frame, *, live: bool, scrolls: bool) -> tuple[Line, ...]:
+    def _footer(self, frame: Frame, spare: int, *, live: bool, scrolls: bool) -> tuple[Line, ...]:
         form = self.form
-        most = max(1, frame.height // 3)
+        most = max(1, spare // 3)
         if form.note:
             rows = _noted(form.note, frame)[:most]
         elif not live:
             rows = [()]
         else:
             rows = _packed(_keys(form, frame.glyphs, scrolls=scrolls), frame)[:most]
-            if form.mode == "confirming" and frame.height > 5:
-                rows = _noted("Skip this question?", frame) + rows
+            if form.mode == "confirming":
+                rows = (_noted("Skip this question?", frame) + rows)[-most:]
         edges = [frame.glyphs.side] * (len(rows) - 1) + [frame.glyphs.bottom]
         return tuple((("edge", f"{edge} "), *row) for edge, row in zip(edges, rows, strict=True))
 
@@ -292,7 +300,7 @@ def _packed(pairs: Sequence[tuple[str, str]], frame: Frame) -> list[Line]:
     for key, action in pairs:
         said = f" {action}" if action else ""
         size = frame.measure(key + said)
-        item: Line = (("key", frame.clip(key, frame.inner)), ("keys", said))
+        item: Line = (("key", key), ("keys", said))
         if lines and taken + len(dot) + size <= frame.inner:
             lines[-1] = (*lines[-1], ("keys", dot), *item)
             taken += len(dot) + size

@@ -228,6 +228,11 @@ class KeyGuard:
     quiet: float = 0.25
     _since: float | None = field(default=None, init=False)
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether it is on the screen."""
+        return self._since is not None
+
     def hide(self) -> None:
         """Hear that something else is about to be shown."""
         self._since = None
@@ -236,6 +241,10 @@ class KeyGuard:
         """Hear that it is on the screen; only the first time counts."""
         if self._since is None:
             self._since = now
+
+    def counts(self, now: float) -> bool:
+        """Tell whether a key that is pressed now counts."""
+        return self._since is not None and now >= self._since + self.quiet
 
     def remaining(self, now: float) -> float:
         """Return how long keys still do not count if none comes; all of ``quiet`` before anything is shown."""

@@ -33,7 +33,7 @@ class Glyphs:
     ellipsis: str
 
 
-UNICODE: Final = Glyphs("╭", "│", "╰", "─", "❯", "✓", "·", "–", "×", "↑", "↓", "←", "…")  # noqa: RUF001
+UNICODE: Final = Glyphs("╭", "│", "╰", "─", "❯", "✓", "·", "–", "×", "↑", "↓", "←", "…")
 ASCII: Final = Glyphs("+", "|", "+", "-", ">", "*", "-", "-", "x", "^", "v", "<", "~")
 
 
@@ -70,3 +70,14 @@ class Frame:
     def clip(self, text: str, width: int) -> str:
         """Cut a text to a width."""
         return clip(text, max(0, width), self.measure, ellipsis=self.glyphs.ellipsis)
+
+    def fit(self, line: Line) -> Line:
+        """Cut a row to the frame's width, if it is longer."""
+        if self.measure("".join(text for _, text in line)) <= self.width:
+            return line
+        parts: list[tuple[str, str]] = []
+        room = self.width
+        for style, text in line:
+            parts.append((style, self.clip(text, room)))
+            room = max(0, room - self.measure(text))
+        return tuple(parts)

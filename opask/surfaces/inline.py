@@ -30,9 +30,11 @@ from prompt_toolkit.layout import (
     VerticalAlign,
     Window,
 )
+from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
 from prompt_toolkit.output import Output
 from prompt_toolkit.utils import get_cwidth
 
+from opask.inert import inert
 from opask.surfaces.card import Card, Picture
 from opask.surfaces.form import KeyGuard
 from opask.surfaces.frame import Frame, Line
@@ -59,6 +61,20 @@ def _ends_card_on_error(method: Callable[..., Any]) -> Callable[..., Any]:
             return None
 
     return run
+
+
+class _Inert(Processor):
+    """Show what was pasted without obeying it; the text itself stays as it is."""
+
+    def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
+        """Put a sign, one for one, in place of every character that must not reach the screen."""
+        return Transformation([(style, _signed(text)) for style, text, *_ in transformation_input.fragments])
+
+
+def _signed(text: str) -> str:
+    if inert(text) == text:
+        return text
+    return "".join(c if inert(c) == c else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 class InlineCard:
@@ -99,7 +115,8 @@ class InlineCard:
         if self._closed is not None:
             return self._closed
         clear_typeahead(self._stdin)
-        self._stdin.flush_keys()
+        while self._stdin.read_keys() or self._stdin.flush_keys():
+            pass  # typed before there was a card
         try:
             end: End = await self._app.run_async(set_exception_handler=False, handle_sigint=False)
         finally:
@@ -136,7 +153,7 @@ class InlineCard:
     def _application(self) -> Application[End]:
         typing = Condition(lambda: self._card.form.mode == "typing")
         self._rows = FormattedTextControl(self._above, focusable=True, show_cursor=False)
-        self._field = BufferControl(self._buffer)
+        self._field = BufferControl(self._buffer, input_processors=[_Inert()])
         root = HSplit(
             [
                 Window(self._rows, height=self._above_height, dont_extend_height=True),
@@ -192,7 +209,7 @@ class InlineCard:
         self._picture = self._card.render(
             evolve(frame, height=max(1, frame.height - len(tail))),
             left=None if deadline is None else deadline - datetime.now(UTC),
-            live=not self._guard.remaining(time.monotonic()),
+            live=self._guard.counts(time.monotonic()),
             waiting=self._waiting(),
             input_rows=self._input_rows(),
         )
@@ -200,10 +217,10 @@ class InlineCard:
     @_ends_card_on_error
     def _drawn(self) -> None:
         now = time.monotonic()
+        appeared = not self._guard.is_shown
         self._guard.show(now)
-        remaining = self._guard.remaining(now)
-        if remaining and not self._app.is_done:
-            self._wake_in(remaining)
+        if appeared and not self._app.is_done:
+            self._wake_in(self._guard.remaining(now))  # to name the keys, once they count
 
     def _wake_in(self, seconds: float) -> None:
         if self._wake is not None:
@@ -212,7 +229,8 @@ class InlineCard:
 
     def _tail_rows(self, frame: Frame) -> tuple[Line, ...]:
         rows = frame.wrap(self._tail, frame.width) if self._tail else ()
-        return tuple((("plain", row),) for row in rows[-min(_TAIL_ROWS, max(1, frame.height // 4)) :])
+        most = min(_TAIL_ROWS, frame.height // 4)
+        return tuple((("plain", row),) for row in rows[len(rows) - most :]) if most else ()
 
     def _above(self) -> StyleAndTextTuples:
         return fragments((*self._tail_rows(self._frame()), *self._picture.above))
@@ -237,7 +255,7 @@ class InlineCard:
         card = self._card
         form = card.form
         keys = KeyBindings()
-        live = Condition(lambda: not self._guard.remaining(time.monotonic()))
+        live = Condition(lambda: self._guard.counts(time.monotonic()))
         choosing = live & Condition(lambda: form.mode == "choosing")
         writing = live & Condition(lambda: form.mode == "typing")
         confirming = live & Condition(lambda: form.mode == "confirming")
@@ -249,7 +267,14 @@ class InlineCard:
 
             return bind
 
+        def in_view(row: int) -> bool:
+            seen = card.reveal(self._frame(), row)
+            if not seen:
+                form.note = "This option was out of view: press again to choose it."
+            return seen
+
         @keys.add("c-c", eager=True)
+        @keys.add("escape", "c-c", eager=True)
         def _(event: KeyPressEvent) -> None:
             self.close("interrupted")
 
@@ -271,17 +296,17 @@ class InlineCard:
         @on(choosing, *"0123456789")
         def _(event: KeyPressEvent) -> None:
             digit = int(event.data)
-            if not form.digit_chooses or form.question.multi_select or card.reveal(self._frame(), digit - 1):
+            if not form.digit_chooses or form.question.multi_select or in_view(digit - 1):
                 form.press_digit(digit)
 
         @on(choosing, " ")
         def _(event: KeyPressEvent) -> None:
-            if card.reveal(self._frame(), form.focus):
+            if in_view(form.focus):
                 form.choose()
 
         @on(choosing, "enter")
         def _(event: KeyPressEvent) -> None:
-            if form.question.multi_select or card.reveal(self._frame(), form.focus):
+            if form.question.multi_select or in_view(form.focus):
                 form.submit()
 
         on(writing, "enter")(lambda event: form.submit_text(self._text()))

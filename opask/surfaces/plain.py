@@ -27,6 +27,7 @@ from opask.surfaces.wording import Tone, answer_parts, asker, countdown, ending
 __all__ = ["PlainPrompter", "read_answer"]
 
 _BY = "terminal"
+_UNKNOWN = 0  # a foreground group that is outside of this process's namespace
 _PROMPT = "> "
 _NUMBERS = re.compile(r"\d+(?:\s*[,\s]\s*\d+)*\s*,?")
 
@@ -81,8 +82,9 @@ class PlainPrompter:
         stdout: TextIO | None = None,
         guard: timedelta = timedelta(milliseconds=250),
     ) -> None:
-        self._stdin = stdin if stdin is not None else sys.stdin
-        self._stdout = stdout if stdout is not None else sys.stdout
+        # Either may be missing, in a process that was started without it.
+        self._stdin: TextIO | None = stdin if stdin is not None else sys.stdin
+        self._stdout: TextIO | None = stdout if stdout is not None else sys.stdout
         self._guard = guard.total_seconds()
         self._turn = anyio.Lock()
         self._lock = threading.RLock()
@@ -208,8 +210,8 @@ class PlainPrompter:
 
     def _descriptor(self) -> int | None:
         try:
-            return self._stdin.fileno()
-        except (AttributeError, OSError, ValueError):  # none, no file, closed
+            return self._stdin.fileno() if self._stdin is not None else None
+        except (OSError, ValueError):  # no file, or closed
             return None
 
     def _drop_typed_ahead(self, descriptor: int) -> None:
@@ -259,8 +261,10 @@ class PlainPrompter:
             self._out("\n")
 
     def _out(self, text: str) -> None:
-        encoding = getattr(self._stdout, "encoding", None) or "utf-8"
         try:
+            if self._stdout is None:
+                raise BrokenPipeError
+            encoding = self._stdout.encoding or "utf-8"
             self._stdout.write(text.encode(encoding, "replace").decode(encoding))
             self._stdout.flush()
         except (OSError, ValueError):  # nobody reads any more, or it is closed
@@ -280,7 +284,7 @@ def _told(question: Question, answer: Answer | None) -> str:
 
 def _in_foreground(descriptor: int) -> bool:
     try:
-        return os.tcgetpgrp(descriptor) == os.getpgrp()
+        return os.tcgetpgrp(descriptor) in {os.getpgrp(), _UNKNOWN}
     except OSError:
         return True  # no terminal, or not this process's own
 

@@ -37,6 +37,7 @@ from opask.surfaces.wording import Tone, asker, ending
 __all__ = ["TerminalPrompter"]
 
 _BY = "terminal"
+_UNKNOWN = 0  # a foreground group that is outside of this process's namespace
 _logger = logging.getLogger(__name__)
 
 
@@ -178,6 +179,8 @@ class TerminalPrompter:
             return Cancelled("operator")
         if seat.outcome is not None:
             return _as_reply(seat.outcome)
+        if self._gone:
+            return Unavailable("the terminal is gone")
         if not self._in_foreground():
             return Unavailable("this process is not in the foreground of its terminal")
         return None
@@ -234,7 +237,7 @@ class TerminalPrompter:
 
     def _in_foreground(self) -> bool:
         try:
-            return os.tcgetpgrp(self._input.fileno()) == os.getpgrp()
+            return os.tcgetpgrp(self._input.fileno()) in {os.getpgrp(), _UNKNOWN}
         except (OSError, NotImplementedError, ValueError):
             return True  # no terminal of ours to be in the background of
 
