@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 from attrs import evolve
 
-from opask.adapters import Adapter, Conversation, Message
+from opask.adapters import Adapter, Conversation, DuplexConversation, Message
 from opask.bridge.prompting import Prompting, operator_there
 from opask.bridge.threads import HostLoop
 from opask.errors import BridgeError, UnverifiedRouteError, WaitTooLongError
@@ -171,8 +171,8 @@ class Session:
         if reason is not None:
             endpoint = None
         plan = self.adapter.plan_launch(request, endpoint)
-        if reason is not None and plan.reason is None:
-            plan = evolve(plan, reason=reason)
+        if reason is not None:
+            plan = evolve(plan, reason=reason)  # the adapter knows only that nobody is there
         if endpoint is not None:
             self._check_route(plan)
             self._check_wait(plan)
@@ -243,9 +243,40 @@ class Session:
             return list(self._talking().prompt(text))
 
     def interrupt(self) -> list[Message]:
-        """Return the messages that end the running turn; none where only a signal does."""
+        """Return the messages that end the running turn; none where only a signal does.
+
+        Permission requests that are still open want a reply all the same.
+        """
         with self._lock:
             return list(self._talking().interrupt())
+
+    def outgoing(self) -> list[Message]:
+        """Return what the protocol itself has to send now: a handshake's messages, answers to the runtime's requests.
+
+        A host that drives the runtime itself sends them before it receives anything, and after everything that it
+        received. In most protocols there are none.
+        """
+        with self._lock:
+            conversation = self._talking()
+            return list(conversation.outgoing()) if isinstance(conversation, DuplexConversation) else []
+
+    def sent(self, message: Message | str | bytes) -> list[Event]:
+        """Take in a message that a client of the host's own sent to the runtime, and that did not come from here."""
+        return self._converse(
+            lambda conversation: (
+                conversation.sent(message) if isinstance(conversation, DuplexConversation) else ()
+            )
+        )
+
+    def tool_listed(self) -> None:
+        """Hear that the runtime has taken the tool list; called by the bridge."""
+        with self._lock:
+            if isinstance(self._conversation, DuplexConversation):
+                self._converse(
+                    lambda conversation: (
+                        conversation.tool_listed() if isinstance(conversation, DuplexConversation) else ()
+                    )
+                )
 
     def end_turn(self, reason: Literal["ended", "interrupted", "exited"]) -> list[Event]:
         """Take in that the turn is over in a way that the runtime did not say itself."""
@@ -418,17 +449,16 @@ class Session:
                     events = list(self._conversation.ask_arrived(ask))
                 except Exception:
                     _logger.exception("the adapter failed on ask %s", ask.id)
-            if not events or not isinstance(events[0], QuestionAsked):
-                events.insert(
-                    0,
-                    QuestionAsked(
-                        question_id=ask.id,
-                        questions=ask.questions,
-                        asked_at=ask.asked_at,
-                        deadline=ask.deadline,
-                    ),
+            asked = next((event for event in events if isinstance(event, QuestionAsked)), None)
+            if asked is None:
+                asked = QuestionAsked(
+                    question_id=ask.id,
+                    questions=ask.questions,
+                    asked_at=ask.asked_at,
+                    deadline=ask.deadline,
                 )
-            ask = evolve(ask, tool_call_id=events[0].tool_call_id, agent_id=events[0].agent_id)
+                events.append(asked)
+            ask = evolve(ask, tool_call_id=asked.tool_call_id, agent_id=asked.agent_id)
             self._pending[ask.id] = ask
             self.observed(
                 {
