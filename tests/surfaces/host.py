@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import termios
 import time
 from datetime import UTC, datetime, timedelta
@@ -61,11 +62,15 @@ def main() -> None:
         "--stream", action="store_true", help="have a turn go on while the questions are open"
     )
     parser.add_argument("--wait-for", type=Path, help="ask once this file is there")
+    parser.add_argument("--clear", action="store_true", help="start at the top of the screen")
     settings = parser.parse_args()
     interrupts: list[bool] = []
     prompter = prompter_for_terminal(on_interrupt=lambda: interrupts.append(True))
     before = termios.tcgetattr(0)
     prompter.write("available\n" if prompter.available("session-1") else "not available\n")
+    if settings.clear:
+        sys.stdout.write("\x1b[H\x1b[2J")
+        sys.stdout.flush()
     while settings.wait_for is not None and not settings.wait_for.exists():
         time.sleep(0.01)
     anyio.run(lambda: ask(prompter, settings.questions, stream=settings.stream))

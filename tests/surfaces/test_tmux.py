@@ -270,10 +270,10 @@ def test_a_narrow_terminal(terminal: Terminal) -> None:
     assert "│ ✓ SQLite" in after_available(terminal)
 
 
-@pytest.mark.parametrize("columns", [80, 20])
-def test_a_card_at_the_top_leaves_no_copies(terminal: Terminal, columns: int) -> None:
+@pytest.mark.parametrize("arguments", [["--clear"], ["--clear", "--stream"], ["--stream"]])
+def test_a_card_at_the_top_leaves_no_copies(terminal: Terminal, arguments: list[str]) -> None:
     """A card that starts on the screen's first row, and is drawn anew often, is not copied into the scroll-back."""
-    terminal.run("database", "parts", "--stream", columns=columns, rows=10)
+    terminal.run("database", "parts", *arguments, columns=40, rows=10)
     terminal.until("1-2 choose")
     for _ in range(8):
         terminal.keys("Down", "Up")
