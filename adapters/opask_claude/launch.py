@@ -108,6 +108,13 @@ def plan_launch(request: LaunchRequest, endpoint: Endpoint | None) -> LaunchPlan
     return planning.plan()
 
 
+def _route(endpoint: Endpoint | None) -> str | None:
+    """Return the registry's id of the route to an endpoint."""
+    if endpoint is None:
+        return None
+    return "mcp-stdio" if endpoint.command else "mcp-http"
+
+
 def _config(endpoint: Endpoint, refused: frozenset[str]) -> dict[str, Any]:
     """Return the entry of the ask server in an MCP configuration."""
     if endpoint.command:
@@ -151,6 +158,7 @@ class _Planning:
             env=self.env,
             files=self.files,
             clause=self.text,
+            route=_route(self.endpoint),
             questions=reason is None,
             reason=reason,
             wait=None if self.endpoint is None else self.endpoint.wait,

@@ -10,10 +10,12 @@ import shutil
 import subprocess
 import sys
 import threading
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -31,11 +33,18 @@ from opask.outcomes import Sentences
 from opask.prompter import Prompter, current_prompter
 from opask.registry import Registry
 
-__all__ = ["Bridge"]
+if TYPE_CHECKING:
+    from opask.bridge.http import HttpListener
+
+__all__ = ["Bridge", "Transport"]
+
+Transport: TypeAlias = Literal["stdio", "http"]
+"""How a runtime reaches the tool."""
 
 _logger = logging.getLogger("opask.bridge")
 _RELAY = "relay.py"
 _INTERPRETER_CHECK_S = 20
+_HTTP_STOP_S = 3
 _USAGE = 2  # what the relay exits with when it is given no socket
 
 
@@ -82,6 +91,8 @@ class Bridge:
         self._folder: BridgeFolder | None = None
         self._settings: BridgeSettings | None = None
         self._served: set[ServedSession] = set()
+        self._http: HttpListener | None = None
+        self._http_ended: Future[None] | None = None
         self._lock = threading.Lock()
         self._state: str = "new"
 
@@ -166,6 +177,9 @@ class Bridge:
             each.begin_close()
         for each in served:
             each.close()
+        if self._http is not None and self._http_ended is not None:
+            self._thread.post(self._http.stop)
+            wait_for([self._http_ended], timeout=_HTTP_STOP_S)
         self._thread.stop()
         if self._own_host is not None:
             self._own_host.stop()
@@ -227,6 +241,7 @@ class Bridge:
         sentences: Sentences = Sentences(),  # noqa: B008 - frozen
         version: str | None = None,
         allow_unverified: bool = False,
+        transport: Transport = "stdio",
     ) -> Session:
         """Give a session in which one run of a runtime can ask.
 
@@ -239,6 +254,8 @@ class Bridge:
             sentences: what the agent is told when it gets no answer.
             version: the runtime's version, where the host knows it before it starts.
             allow_unverified: whether a route that nobody has seen to work may be used.
+            transport: how the runtime reaches the tool: ``stdio``, which holds the longest waits, or ``http``, on
+                loopback with a bearer token, for a runtime that takes only a URL.
 
         Returns:
             The session, to be closed by whoever uses it (``async with``).
@@ -248,7 +265,14 @@ class Bridge:
             ValueError: a wait of no time.
         """
         session, served = self._attach(
-            session_id, adapter, prompter, wait, sentences, version=version, allow_unverified=allow_unverified
+            session_id,
+            adapter,
+            prompter,
+            wait,
+            sentences,
+            version=version,
+            allow_unverified=allow_unverified,
+            transport=transport,
         )
         await _in_thread(served.wait_until_up)
         return session
@@ -263,10 +287,18 @@ class Bridge:
         sentences: Sentences = Sentences(),  # noqa: B008 - frozen
         version: str | None = None,
         allow_unverified: bool = False,
+        transport: Transport = "stdio",
     ) -> Session:
         """Do as `attach`, blocking for a moment, in a host without an event loop."""
         session, served = self._attach(
-            session_id, adapter, prompter, wait, sentences, version=version, allow_unverified=allow_unverified
+            session_id,
+            adapter,
+            prompter,
+            wait,
+            sentences,
+            version=version,
+            allow_unverified=allow_unverified,
+            transport=transport,
         )
         served.wait_until_up()
         return session
@@ -281,6 +313,7 @@ class Bridge:
         *,
         version: str | None,
         allow_unverified: bool,
+        transport: Transport,
     ) -> tuple[Session, ServedSession]:
         if wait is not None and wait <= timedelta(0):
             raise ValueError(
@@ -308,12 +341,22 @@ class Bridge:
                 raise BridgeError(
                     f"no folder for the session could be made: {error.strerror or error}"
                 ) from error
-            served = ServedSession(session, self._thread, folder, self._settings, sentences)
+            http = self._http_listener() if transport == "http" else None
+            served = ServedSession(session, self._thread, folder, self._settings, sentences, http=http)
             session.serve_with(served)
             self._served.add(served)
             served.on_down(lambda: self._served.discard(served))
             self._thread.submit(served.run)
         return session, served
+
+    def _http_listener(self) -> HttpListener:
+        """Return the bridge's listener, opened at the first session that wants it."""
+        if self._http is None:
+            from opask.bridge.http import HttpListener
+
+            self._http = HttpListener()
+            self._http_ended = self._thread.submit(self._http.run)
+        return self._http
 
 
 async def _in_thread(function: object) -> None:

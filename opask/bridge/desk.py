@@ -204,8 +204,10 @@ class AskDesk:
             self._let_go(entry, link)
 
     def lost(self, link: Link) -> None:
-        """Take in that a connection has ended, before its calls are cancelled."""
+        """Take in that a connection has ended; what it waited for may come again over another."""
         link.lost = True
+        for entry in list(self._open.values()):
+            self._let_go(entry, link)
         now = anyio.current_time()
         for entry in self._recent.values():
             if entry.link is link and self._is_recent(entry, now):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
 import mcp_types as types
@@ -18,9 +18,10 @@ from opask.bridge.desk import AskDesk, Link, OpenAsk
 from opask.bridge.lines import serve_lines
 from opask.wire import INSTRUCTIONS, SERVER_NAME, TOOL_DESCRIPTION, TOOL_NAME, ToolResult, input_schema
 
-__all__ = ["RuntimeConnection", "tool", "warm_up"]
+__all__ = ["Context", "RuntimeConnection", "Served", "ToolServer", "tool", "warm_up"]
 
-Served = Callable[[str, Mapping[str, Any]], object]
+Served: TypeAlias = Callable[[str, Mapping[str, Any]], object]
+Context: TypeAlias = ServerRequestContext[Any, Any]
 
 
 def tool() -> types.Tool:
@@ -53,8 +54,77 @@ def call_result(result: ToolResult) -> types.CallToolResult:
     )
 
 
+class ToolServer:
+    """The MCP server of one connection, or of one HTTP endpoint: its one tool, served from a session's desk.
+
+    Args:
+        desk: the session's asks.
+        version: opask's own version, told to clients.
+        served: told the method and parameters of each request that says what the runtime knows of the server.
+        link_of: gives the link that a call came over.
+        returned: told the call's context and its ask when the result is handed to the SDK, before it is written.
+        listed: called when the client has been given the tool list.
+    """
+
+    def __init__(
+        self,
+        desk: AskDesk,
+        version: str,
+        *,
+        served: Served,
+        link_of: Callable[[Context], Link],
+        returned: Callable[[Context, OpenAsk], object],
+        listed: Callable[[], object],
+    ) -> None:
+        self.mcp: Server[Any] = Server(
+            SERVER_NAME,
+            version=version,
+            instructions=INSTRUCTIONS,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+        )
+        self.mcp.middleware.append(self._watch)
+        self._desk = desk
+        self._served = served
+        self._link_of = link_of
+        self._returned = returned
+        self._listed = listed
+
+    async def _watch(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        if ctx.method in ("initialize", "server/discover", "tools/list"):
+            self._served(ctx.method, ctx.params or {})
+        if (
+            ctx.method == "tools/call"
+            and ctx.params is not None
+            and not isinstance(ctx.params.get("arguments"), dict)
+        ):
+            # The SDK would refuse what the generous parser can read, a JSON string for instance.
+            ctx = replace(ctx, params={**ctx.params, "arguments": {"questions": ctx.params.get("arguments")}})
+        result = await call_next(ctx)
+        if ctx.method == "tools/list":
+            self._listed()
+        return result
+
+    async def _list_tools(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[tool()])
+
+    async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        if params.name != TOOL_NAME:
+            raise MCPError(types.INVALID_PARAMS, f"Unknown tool {params.name!r}; this server has {TOOL_NAME}")
+        meta = (ctx.params or {}).get("_meta")
+        meta = meta if isinstance(meta, Mapping) else {}
+        result, entry = await self._desk.call(
+            params.arguments, meta, self._link_of(ctx), _progress(ctx, meta)
+        )
+        if entry is not None:
+            self._returned(ctx, entry)
+        return call_result(result)
+
+
 class RuntimeConnection:
-    """One connection of a runtime to a session's server.
+    """One connection of a runtime to a session's socket.
 
     Args:
         desk: the session's asks.
@@ -67,24 +137,27 @@ class RuntimeConnection:
         self.ended = anyio.Event()
         self._listed_or_ended = anyio.Event()
         self._changed = anyio.Event()
-        self._calls = 0
         self._desk = desk
-        self._served = served
+        self._in_flight: set[object] = set()
         self._unwritten: dict[object, OpenAsk] = {}
-        self._server: Server[Any] = Server(
-            SERVER_NAME,
-            version=version,
-            instructions=INSTRUCTIONS,
-            on_list_tools=self._list_tools,
-            on_call_tool=self._call_tool,
+        self._server = ToolServer(
+            desk,
+            version,
+            served=served,
+            link_of=self._calling,
+            returned=self._result_returned,
+            listed=self._listed_or_ended.set,
         )
-        self._server.middleware.append(self._watch)
 
     async def serve(self, stream: SocketStream) -> None:
         """Serve the connection until it ends; nothing of it is left then."""
         try:
             await serve_lines(
-                stream, self._server, lost=self._lost, written=self._written, cancelled=self._cancelled
+                stream,
+                self._server.mcp,
+                lost=self._lost,
+                written=self._written,
+                cancelled=self._cancelled,
             )
         finally:
             self._lost()
@@ -101,9 +174,16 @@ class RuntimeConnection:
 
     async def idle(self) -> None:
         """Wait until every call has its result written, or the connection has ended."""
-        while (self._calls or self._unwritten) and not self.ended.is_set():
+        while self._in_flight and not self.ended.is_set():
             self._changed = anyio.Event()
             await self._changed.wait()
+
+    def _calling(self, ctx: Context) -> Link:
+        self._in_flight.add(ctx.request_id)
+        return self.link
+
+    def _result_returned(self, ctx: Context, entry: OpenAsk) -> None:
+        self._unwritten[ctx.request_id] = entry
 
     def _lost(self) -> None:
         if not self.link.lost:
@@ -112,55 +192,20 @@ class RuntimeConnection:
     def _written(self, request_id: object) -> None:
         if (entry := self._unwritten.pop(request_id, None)) is not None:
             self._desk.delivered(entry)
-            self._changed.set()
+        self._done(request_id)
 
     def _cancelled(self, request_id: object) -> None:
         # The call's own task is cancelled by the SDK; this is for a result that it has already returned.
         if (entry := self._unwritten.pop(request_id, None)) is not None:
             self._desk.undelivered(entry, self.link)
-            self._changed.set()
+        self._done(request_id)
 
-    async def _watch(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        if ctx.method in ("initialize", "server/discover", "tools/list"):
-            self._served(ctx.method, ctx.params or {})
-        if (
-            ctx.method == "tools/call"
-            and ctx.params is not None
-            and not isinstance(ctx.params.get("arguments"), dict)
-        ):
-            # The SDK would refuse what the generous parser can read, a JSON string for instance.
-            ctx = replace(ctx, params={**ctx.params, "arguments": {"questions": ctx.params.get("arguments")}})
-        result = await call_next(ctx)
-        if ctx.method == "tools/list":
-            self._listed_or_ended.set()
-        return result
-
-    async def _list_tools(
-        self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
-    ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[tool()])
-
-    async def _call_tool(
-        self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
-    ) -> types.CallToolResult:
-        if params.name != TOOL_NAME:
-            raise MCPError(types.INVALID_PARAMS, f"Unknown tool {params.name!r}; this server has {TOOL_NAME}")
-        meta = (ctx.params or {}).get("_meta")
-        meta = meta if isinstance(meta, Mapping) else {}
-        self._calls += 1
-        try:
-            result, entry = await self._desk.call(params.arguments, meta, self.link, _progress(ctx, meta))
-            if entry is not None and ctx.request_id is not None:
-                self._unwritten[ctx.request_id] = entry
-            return call_result(result)
-        finally:
-            self._calls -= 1
-            self._changed.set()
+    def _done(self, request_id: object) -> None:
+        self._in_flight.discard(request_id)
+        self._changed.set()
 
 
-def _progress(
-    ctx: ServerRequestContext[Any, Any], meta: Mapping[str, Any]
-) -> Callable[[float, str], Awaitable[object]] | None:
+def _progress(ctx: Context, meta: Mapping[str, Any]) -> Callable[[float, str], Awaitable[object]] | None:
     if meta.get("progressToken") is None:
         return None
 

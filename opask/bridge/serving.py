@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio.abc import SocketAttribute, SocketStream, TaskGroup
-from attrs import frozen
+from attrs import evolve, frozen
 
 from opask.bridge.desk import AskDesk, Link
 from opask.bridge.session import Session
@@ -28,6 +28,7 @@ from opask.questions import Ask
 from opask.wire import ToolResult
 
 if TYPE_CHECKING:
+    from opask.bridge.http import HttpEndpoint, HttpListener
     from opask.bridge.server import RuntimeConnection
 
 __all__ = ["BridgeSettings", "ServedSession"]
@@ -60,6 +61,7 @@ class ServedSession:
         folder: the session's own, removed at the end.
         settings: the bridge's.
         sentences: what the agent is told.
+        http: the bridge's listener, to serve over HTTP and not on a socket.
     """
 
     def __init__(
@@ -69,7 +71,10 @@ class ServedSession:
         folder: Path,
         settings: BridgeSettings,
         sentences: Sentences,
+        *,
+        http: HttpListener | None = None,
     ) -> None:
+        self._http = http
         self.file_mode = settings.file_mode
         self.socket_path = folder / SOCKET_NAME
         self.endpoint: Endpoint | None = Endpoint(
@@ -83,7 +88,7 @@ class ServedSession:
         self._up: Future[None] = Future()
         self._down: Future[None] = Future()
         self._listed = threading.Event()
-        self._connections: set[RuntimeConnection] = set()
+        self._connections: set[RuntimeConnection | HttpEndpoint] = set()
         # These belong to the bridge's loop.
         self.desk: AskDesk
         self._closing: anyio.Event
@@ -151,7 +156,11 @@ class ServedSession:
                     sentences=self._sentences,
                 )
                 try:
-                    await self._serve(tasks)
+                    await (
+                        self._serve_socket(tasks)
+                        if self._http is None
+                        else self._serve_http(self._http, tasks)
+                    )
                 finally:
                     self.desk.close()
                     with anyio.move_on_after(_CLOSE_S, shield=True):
@@ -177,7 +186,25 @@ class ServedSession:
         for connection in list(self._connections):
             await connection.idle()
 
-    async def _serve(self, tasks: TaskGroup) -> None:
+    async def _serve_http(self, http: HttpListener, tasks: TaskGroup) -> None:
+        from opask.bridge.http import HttpEndpoint
+
+        url, token, endpoint = http.add(
+            lambda port: HttpEndpoint(
+                self.desk, metadata_version(), served=self._served, listed=self._now_listed, port=port
+            )
+        )
+        try:
+            await tasks.start(endpoint.run)
+            assert self.endpoint is not None
+            self.endpoint = evolve(self.endpoint, command=(), url=url, token=token)
+            self._connections.add(endpoint)
+            self._up.set_result(None)
+            await self._closing.wait()
+        finally:
+            http.remove(url)
+
+    async def _serve_socket(self, tasks: TaskGroup) -> None:
         listener = await anyio.create_unix_listener(
             self.socket_path, mode=self._settings.socket_mode, backlog=128
         )
@@ -227,7 +254,11 @@ class ServedSession:
         with anyio.move_on_after(_KEPT_S):
             await connection.ended.wait()
         if not connection.link.lost:
-            self._listed.set()
+            self._now_listed()
+
+    def _now_listed(self) -> None:
+        self._listed.set()
+        self._session.tool_listed()
 
     def _served(self, method: str, params: Mapping[str, Any]) -> None:
         info = params.get("clientInfo")

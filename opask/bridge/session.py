@@ -262,20 +262,14 @@ class Session:
 
     def sent(self, message: Message | str | bytes) -> list[Event]:
         """Take in a message that a client of the host's own sent to the runtime, and that did not come from here."""
-        return self._converse(
-            lambda conversation: (
-                conversation.sent(message) if isinstance(conversation, DuplexConversation) else ()
-            )
-        )
+        return self._converse(lambda talk: talk.sent(message) if isinstance(talk, DuplexConversation) else ())
 
     def tool_listed(self) -> None:
         """Hear that the runtime has taken the tool list; called by the bridge."""
         with self._lock:
-            if isinstance(self._conversation, DuplexConversation):
+            if self._conversation is not None:
                 self._converse(
-                    lambda conversation: (
-                        conversation.tool_listed() if isinstance(conversation, DuplexConversation) else ()
-                    )
+                    lambda talk: talk.tool_listed() if isinstance(talk, DuplexConversation) else ()
                 )
 
     def end_turn(self, reason: Literal["ended", "interrupted", "exited"]) -> list[Event]:
