@@ -14,7 +14,15 @@ from attrs import frozen
 
 from . import loopback
 
-__all__ = ["Namespace", "NoNamespace", "Sandbox", "fresh_sandbox", "is_loopback_only", "loopback_namespace"]
+__all__ = [
+    "Isolation",
+    "Namespace",
+    "NoNamespace",
+    "Sandbox",
+    "fresh_sandbox",
+    "is_loopback_only",
+    "loopback_namespace",
+]
 
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -87,6 +95,15 @@ class Namespace:
     def wrap(self, argv: Sequence[str]) -> list[str]:
         """Give the command that runs another in a namespace of its own."""
         return [*self.prefix, *argv]
+
+    @staticmethod
+    def enter(pid: int) -> tuple[str, ...]:
+        """Give what to put before a command so that it runs, in the same process, in that of another process.
+
+        Args:
+            pid: of a process that was started by a command that `wrap` gave.
+        """
+        return ("nsenter", f"--target={pid}", "--user", "--net", "--preserve-credentials", "--")
 
 
 @frozen

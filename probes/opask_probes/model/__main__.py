@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,7 +18,7 @@ from opask.errors import OpaskError
 
 from .scenario import Scenario, ScenarioError
 from .scenario_json import from_json
-from .server import Exchange, serve
+from .server import Exchange, ScriptedModel, serve
 
 __all__ = ["main"]
 
@@ -35,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{options.scenario}: {error}", file=sys.stderr)
         return 2
     try:
-        with options.log.open("w", encoding="utf-8") as log:
+        with _log(options.log) as log:
             return anyio.run(_run, scenario, options.ready_file, log, options.until_eof)
     except (OSError, OpaskError) as error:
         print(f"the scripted model: {error}", file=sys.stderr)
@@ -61,12 +62,19 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         default=Path(os.devnull),
         metavar="FILE",
-        help="what the runtime sent and was replied, one JSON object a line, and last the failures",
+        help="what the runtime sent and was replied, one JSON object a line, and last the failures; - is the "
+        "standard output",
     )
     parser.add_argument(
-        "--until-eof", action="store_true", help="end with the standard input, which must be a pipe, too"
+        "--until-eof",
+        action="store_true",
+        help="end with the standard input, which must be a pipe, too; a line `release GATE` there opens a gate",
     )
     return parser
+
+
+def _log(path: Path) -> AbstractContextManager[IO[str]]:
+    return nullcontext(sys.stdout) if path == Path("-") else path.open("w", encoding="utf-8")
 
 
 async def _run(scenario: Scenario, ready: Path | None, log: IO[str], until_eof: bool) -> int:
@@ -85,7 +93,7 @@ async def _run(scenario: Scenario, ready: Path | None, log: IO[str], until_eof: 
             print(line, flush=True)
             async with anyio.create_task_group() as tasks:
                 if until_eof:
-                    tasks.start_soon(_stdin_ends, tasks.cancel_scope)
+                    tasks.start_soon(_follow_stdin, model, tasks.cancel_scope)
                 async for _ in signals:
                     tasks.cancel_scope.cancel()
     failures = model.failures + model.unplayed
@@ -95,12 +103,23 @@ async def _run(scenario: Scenario, ready: Path | None, log: IO[str], until_eof: 
     return 1 if failures else 0
 
 
-async def _stdin_ends(scope: anyio.CancelScope) -> None:
+async def _follow_stdin(model: ScriptedModel, scope: anyio.CancelScope) -> None:
+    """Do what the lines of stdin say, and cancel the scope at their end."""
+    rest = b""
     while True:
         await anyio.wait_readable(0)
-        if not os.read(0, 65536):
+        data = os.read(0, 65536)
+        if not data:
             scope.cancel()
             return
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            word, _, gate = line.decode(errors="replace").partition(" ")
+            try:
+                if word == "release":
+                    model.release(gate.strip())
+            except KeyError:
+                print(f"no step is held at {gate}", file=sys.stderr)
 
 
 async def _write_whole(path: Path, text: str) -> None:
