@@ -6,6 +6,7 @@ events and fields that they do not know.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Literal
@@ -241,10 +242,15 @@ class AskToolMissing(Event):
 
 _ENVELOPE = ("event", "seq", "time", "session_id", "turn_id", "question_id", "tool_call_id", "agent_id")
 _ALWAYS = frozenset({"event", "seq", "time", "session_id", "turn_id"})
+_DEPTH = 100
 
 
 def event_to_json(event: Event) -> dict[str, Any]:
-    """Return an event as the JSON object that the command line prints, its envelope first."""
+    """Return an event as the JSON object that the command line prints, its envelope first.
+
+    What an agent put into it cannot spoil it: a number that JSON does not have (NaN) becomes None, and so does
+    what is nested deeper than a JSON printer follows; any other value without a JSON form becomes text.
+    """
     values: dict[str, Any] = {"event": event.event}
     for attribute in attrs.fields(type(event)):
         if not attribute.metadata.get("internal"):
@@ -252,7 +258,9 @@ def event_to_json(event: Event) -> dict[str, Any]:
     if isinstance(event, QuestionAsked):
         values["questions"] = questions_to_wire(event.questions)
     ordered = {
-        key: values[key] for key in _ENVELOPE if values.get(key) is not None or key in _ALWAYS or _asked(event, key)
+        key: values[key]
+        for key in _ENVELOPE
+        if values.get(key) is not None or key in _ALWAYS or _asked(event, key)
     }
     ordered.update((key, value) for key, value in values.items() if key not in _ENVELOPE)
     return {key: _plain(value) for key, value in ordered.items()}
@@ -262,12 +270,17 @@ def _asked(event: Event, key: str) -> bool:
     return key == "tool_call_id" and isinstance(event, QuestionAsked)
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object, depth: int = 0) -> Any:
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
     if isinstance(value, datetime):
         return value.isoformat()
+    if depth == _DEPTH:
+        return None
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(item) for item in value]
-    return value
-
+        return {str(key): _plain(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
+        return [_plain(item, depth + 1) for item in value]
+    return str(value)

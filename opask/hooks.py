@@ -34,8 +34,8 @@ def load_adapter(entry: EntryPoint) -> Adapter:
     """Load one adapter through its entry point.
 
     Raises:
-        AdapterError: its import fails, it implements a hook that does not exist (a misspelling, as a rule), or
-            none at all.
+        AdapterError: its import or its hook fails, it implements a hook that does not exist (a misspelling, as a
+            rule), or none at all.
     """
     try:
         module = entry.load()
@@ -49,8 +49,15 @@ def load_adapter(entry: EntryPoint) -> Adapter:
         manager.register(module, name=entry.name)
         manager.check_pending()
     except pluggy.PluginValidationError as error:
-        raise AdapterError(f"the adapter for {entry.name!r} ({entry.value}) registers wrongly: {error}") from error
-    found: Adapter | None = manager.hook.opask_adapter()
+        raise AdapterError(
+            f"the adapter for {entry.name!r} ({entry.value}) registers wrongly: {error}"
+        ) from error
+    try:
+        found: Adapter | None = manager.hook.opask_adapter()
+    except Exception as error:
+        raise AdapterError(
+            f"the adapter for {entry.name!r} ({entry.value}) fails in opask_adapter: {type(error).__name__}: {error}"
+        ) from error
     if found is None:
         raise AdapterError(
             f"the adapter for {entry.name!r} ({entry.value}) implements no hook opask_adapter; "

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["inert", "inert_line", "shorten"]
+__all__ = ["encodable", "inert", "inert_line", "shorten"]
 
 _KEPT_FORMAT = frozenset("\u200c\u200d")  # joiners: needed by several scripts and by emoji, and harmless
 _UNSAFE = re.compile(
@@ -30,6 +30,11 @@ def _visible(match: re.Match[str]) -> str:
     return f"<U+{point:04X}>"
 
 
+def encodable(text: str) -> str:
+    """Return the text so that UTF-8 can encode it: surrogate pairs joined, lone surrogates replaced by U+FFFD."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 def inert(text: str) -> str:
     """Return the text with nothing left in it that a terminal or a reader could be fooled by.
 
@@ -47,12 +52,14 @@ def inert_line(text: str) -> str:
 def shorten(text: str, limit: int) -> str:
     """Return one inert line of at most ``limit`` characters, with an ellipsis where it was cut.
 
-    A cut never leaves a combining mark without its letter.
+    A cut never takes a mark or a joiner from the letter it belongs to: then the letter goes too.
     """
     line = inert_line(text)
     if len(line) <= limit:
         return line
-    end = max(limit - 1, 0)
-    while end > 0 and (unicodedata.combining(line[end]) or line[end] in _KEPT_FORMAT):
+    if limit < 1:
+        return ""
+    end = limit - 1
+    while end > 0 and (unicodedata.category(line[end]).startswith("M") or line[end] in _KEPT_FORMAT):
         end -= 1
     return line[:end].rstrip() + "…"

@@ -24,6 +24,10 @@ def _names(value: Iterable[str]) -> frozenset[str]:
     return frozenset(value)
 
 
+def _path(value: Path | str | None) -> Path | None:
+    return None if value is None else Path(value)
+
+
 @frozen
 class LaunchRequest:
     """The launch as the host would do it alone: complete, its own.
@@ -33,12 +37,14 @@ class LaunchRequest:
         env: the environment, whole.
         clause: a text of the host's own in place of the adapter's clause for the system prompt.
         refuse: names of changes (`Change.name`) that the host does not want.
+        cwd: where the agent is to work, absolute; needed by protocols that name the folder in-band (ACP).
     """
 
     argv: tuple[str, ...] = field(converter=_strings)
     env: Mapping[str, str] = field(default=Factory(dict), repr=False)
     clause: str | None = None
     refuse: frozenset[str] = field(default=frozenset(), converter=_names)
+    cwd: Path | None = field(default=None, converter=_path)
 
 
 @frozen
@@ -108,12 +114,20 @@ class LaunchPlan:
         ceiling: the longest wait this route can hold with the levers that are pulled; None for unbounded.
         changes: every lever that was pulled.
         endpoint: what it was planned for, None where nobody is there to ask.
+        cwd: where the runtime is to run; None for wherever the host starts it.
+        serves: whether the process is a server of its protocol: it begins with a handshake, takes prompts until it
+            is ended, and its exit code says nothing of its work.
+        unknowns: what nobody has seen of this runtime, in sentences for a person.
     """
 
     argv: tuple[str, ...] = field(converter=_strings)
     env: Mapping[str, str] = field(repr=False)
     files: tuple[LaunchFile, ...] = field(default=(), converter=tuple[LaunchFile, ...])
-    mcp_servers: tuple[Mapping[str, Any], ...] = field(default=(), converter=tuple[Mapping[str, Any], ...])
+    mcp_servers: tuple[Mapping[str, Any], ...] = field(
+        default=(),
+        converter=tuple[Mapping[str, Any], ...],
+        repr=False,  # may hold a token
+    )
     clause: str | None = None
     route: str | None = None
     questions: bool = False
@@ -123,3 +137,6 @@ class LaunchPlan:
     ceiling: timedelta | None = None
     changes: tuple[Change, ...] = field(default=(), converter=tuple[Change, ...])
     endpoint: Endpoint | None = None
+    cwd: Path | None = field(default=None, converter=_path)
+    serves: bool = False
+    unknowns: tuple[str, ...] = field(default=(), converter=tuple[str, ...])

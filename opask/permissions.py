@@ -73,13 +73,13 @@ class PermissionRequested(Event):
         arguments: what the tool would be called with, where the runtime tells.
         ask: ``supplied`` or ``native`` where the adapter recognised an ask tool, in whatever disguise.
         options: the runtime's own options, in its order; empty where its protocol has none.
-        raw: the message itself, for the adapter's `reply`; not part of the JSON form.
+        raw: the message itself, for the adapter's `reply`. It, `ask` and `options` are not in the JSON form.
     """
 
     event: ClassVar[str] = "permission_requested"
     request_id: str
     tool: str
     arguments: Mapping[str, Any] | None = None
-    ask: Literal["supplied", "native"] | None = None
+    ask: Literal["supplied", "native"] | None = field(default=None, metadata={"internal": True})
     options: tuple[PermissionOption, ...] = field(default=(), metadata={"internal": True})
     raw: Mapping[str, Any] = field(default=Factory(dict), repr=False, eq=False, metadata={"internal": True})

@@ -12,6 +12,7 @@ from typing import Any
 from attrs import Factory, field, frozen
 
 from opask.errors import AnswerError
+from opask.inert import encodable
 
 __all__ = ["Answer", "Ask", "Option", "Question", "check_answers", "question_keys"]
 
@@ -67,7 +68,7 @@ class Ask:
 
 
 def _text(value: str | None) -> str | None:
-    return value if value and value.strip() else None
+    return encodable(value) if value and value.strip() else None
 
 
 @frozen
@@ -76,10 +77,12 @@ class Answer:
 
     Args:
         selected: positions of the chosen options, from 0, in the order they were chosen.
-        text: free text, alone or beside the chosen options; blank counts as none.
+        text: free text, alone or beside the chosen options, kept as it is but for lone surrogates, which could
+            not be sent; blank counts as none.
 
     Raises:
-        AnswerError: neither an option nor text (empty is never an answer), a position twice or below 0.
+        AnswerError: neither an option nor text (empty is never an answer), a position that is no integer,
+            below 0, or there twice.
     """
 
     selected: tuple[int, ...] = field(default=(), converter=tuple[int, ...])
@@ -87,9 +90,12 @@ class Answer:
 
     def __attrs_post_init__(self) -> None:
         if not self.selected and self.text is None:
-            raise AnswerError("an answer needs a chosen option or some text; leave the question out to skip it")
-        if len(set(self.selected)) != len(self.selected) or any(position < 0 for position in self.selected):
-            raise AnswerError(f"option positions have to be distinct and 0 or more, not {list(self.selected)}")
+            raise AnswerError(
+                "an answer needs a chosen option or some text; leave the question out to skip it"
+            )
+        valid = all(type(position) is int and position >= 0 for position in self.selected)
+        if not valid or len(set(self.selected)) != len(self.selected):
+            raise AnswerError(f"option positions have to be distinct integers from 0, not {self.selected!r}")
 
 
 def check_answers(questions: Sequence[Question], answers: Sequence[Answer | None]) -> None:
@@ -117,19 +123,23 @@ def check_answers(questions: Sequence[Question], answers: Sequence[Answer | None
                 question=index,
             )
         if len(answer.selected) > 1 and not question.multi_select:
-            raise AnswerError(f"question {index + 1} takes one option, got {len(answer.selected)}", question=index)
+            raise AnswerError(
+                f"question {index + 1} takes one option, got {len(answer.selected)}", question=index
+            )
 
 
 def question_keys(questions: Sequence[Question]) -> tuple[str, ...]:
     """Give each question of an ask the key it has on the wire.
 
     Returns:
-        The question's text; where that is taken already, ``text (2)``, ``text (3)``…
+        The question's text; for a later question of the same text ``text (2)``, ``text (3)``…, leaving out what
+        is itself the text of a question. So a key that is a question's text is the first such question's.
     """
+    texts = {question.text for question in questions}
     keys: dict[str, None] = {}
     for question in questions:
         key, count = question.text, 1
-        while key in keys:
+        while key in keys or (count > 1 and key in texts):
             count += 1
             key = f"{question.text} ({count})"
         keys[key] = None

@@ -55,7 +55,11 @@ def input_schema(limits: Limits = LIMITS) -> dict[str, Any]:
     """
 
     def text(limit: int, description: str) -> dict[str, Any]:
-        return {"type": ["string", "number", "boolean", "null"], "maxLength": limit, "description": description}
+        return {
+            "type": ["string", "number", "boolean", "null"],
+            "maxLength": limit,
+            "description": description,
+        }
 
     # Strings may be JSON, so no `maxLength` on values that may stand for more than their own text.
     option = {
@@ -96,19 +100,28 @@ def input_schema(limits: Limits = LIMITS) -> dict[str, Any]:
 
 
 def questions_to_wire(questions: Sequence[Question]) -> list[dict[str, Any]]:
-    """Return questions in AskUserQuestion's form; `opask.intake.parse` reads them back unchanged."""
+    """Return questions in AskUserQuestion's form.
+
+    `opask.intake.parse` reads them back unchanged where they came from it. Of questions that were made otherwise
+    it takes away white space around texts and options that only ask for free text ("Other"), and it rejects
+    what is empty or out of bounds.
+    """
     return [
         {
             "question": question.text,
             "header": question.header,
-            "options": [{"label": option.label, "description": option.description} for option in question.options],
+            "options": [
+                {"label": option.label, "description": option.description} for option in question.options
+            ],
             "multiSelect": question.multi_select,
         }
         for question in questions
     ]
 
 
-def answers_to_wire(questions: Sequence[Question], answers: Sequence[Answer | None]) -> dict[str, str | list[str]]:
+def answers_to_wire(
+    questions: Sequence[Question], answers: Sequence[Answer | None]
+) -> dict[str, str | list[str]]:
     """Return answers as the map from question to label, labels or free text; skipped questions are left out.
 
     A multi-select answer is always a list. Free text beside an option stands after it in a list.
@@ -132,7 +145,11 @@ def answers_from_wire(questions: Sequence[Question], answers: Mapping[str, Any])
     """Read answers that were written by question text, as ``--answers`` and other clients give them.
 
     A string that is an option's label chooses it (of equal labels, the first that is not chosen yet); any other
-    string is free text. None or an absent question is a skipped one.
+    string is free text. None or an absent question is a skipped one, and all may be skipped.
+
+    Reads back what `answers_to_wire` wrote wherever the map tells it apart. It does not for equal labels, of which
+    the first are chosen, nor for free text that is an option's label: that option is chosen, which is an error
+    beside another option of a question that takes one.
 
     Args:
         questions: the questions of the ask.
@@ -142,8 +159,8 @@ def answers_from_wire(questions: Sequence[Question], answers: Mapping[str, Any])
         One answer a question, by position.
 
     Raises:
-        AnswerError: a value of another type, an empty list or blank text, several options where one was asked
-            for, or a key that is no question.
+        AnswerError: a value of another type, an empty list or blank text, several texts, several options where
+            one was asked for, or a key that is no question.
     """
     keys = question_keys(questions)
     unknown = [key for key in answers if key not in keys]
@@ -157,10 +174,16 @@ def answers_from_wire(questions: Sequence[Question], answers: Mapping[str, Any])
             continue
         parts = [value] if isinstance(value, str) else value
         if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
-            raise AnswerError(f"the answer to {key!r} has to be a string, a list of strings or null", question=index)
-        answer = _answer_from_parts(question, parts, index)
-        check_answers((question,), (answer,))
-        result.append(answer)
+            raise AnswerError(
+                f"the answer to {key!r} has to be a string, a list of strings or null", question=index
+            )
+        if not parts or not all(part.strip() for part in parts):
+            raise AnswerError(
+                f"the answer to {key!r} is empty; give null to skip the question", question=index
+            )
+        result.append(_answer_from_parts(question, parts, index))
+    if any(answer is not None for answer in result):
+        check_answers(questions, result)
     return tuple(result)
 
 
