@@ -20,7 +20,15 @@ from opask.questions import Ask
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
 
-__all__ = ["Adapter", "CommandLineAdapter", "Conversation", "Message", "adapter", "installed_runtimes"]
+__all__ = [
+    "Adapter",
+    "CommandLineAdapter",
+    "Conversation",
+    "DuplexConversation",
+    "Message",
+    "adapter",
+    "installed_runtimes",
+]
 
 Message: TypeAlias = Mapping[str, Any]
 """One JSON message of a runtime's protocol."""
@@ -41,7 +49,10 @@ class Conversation(Protocol):
         ...
 
     def ask_arrived(self, ask: Ask, /) -> Sequence[Event]:
-        """Take in an ask that reached the bridge; the first event is its `QuestionAsked`, correlated if it can be."""
+        """Take in an ask that reached the bridge; return its `QuestionAsked`, correlated if it can be.
+
+        The start of the turn that it is in may come before it, where nothing had told of that yet.
+        """
         ...
 
     def ask_settled(self, ask: Ask, outcome: Outcome, /) -> Sequence[Event]:
@@ -70,6 +81,30 @@ class Conversation(Protocol):
 
     def end_turn(self, reason: Literal["ended", "interrupted", "exited"], /) -> Sequence[Event]:
         """Take in that the turn is over in a way that the runtime did not say itself."""
+        ...
+
+
+@runtime_checkable
+class DuplexConversation(Conversation, Protocol):
+    """A conversation in a protocol in which both sides make requests, and which begins with a handshake.
+
+    What `prompt`, `interrupt` and `reply` return is to be sent as ever. A prompt that comes before the handshake is
+    done is kept, and is among what is `outgoing` then.
+    """
+
+    def outgoing(self) -> Sequence[Message]:
+        """Return the messages that are due, each once: the handshake's next, and answers to the runtime's requests.
+
+        To be sent before anything is received, and again after everything that was.
+        """
+        ...
+
+    def sent(self, message: Message | str | bytes, /) -> Sequence[Event]:
+        """Take in a message that was sent and did not come from here: by a client of the host's, or in a replay."""
+        ...
+
+    def tool_listed(self) -> Sequence[Event]:
+        """Take in that the runtime itself has taken the ask tool's list."""
         ...
 
 
@@ -107,7 +142,7 @@ class CommandLineAdapter(Adapter, Protocol):
     """An adapter that knows how its runtime is started for one prompt, as ``opask run`` does it.
 
     Attributes:
-        program: the runtime's program, as it is found on the PATH.
+        program: the runtime's program, as it is found on the PATH; empty where only the user knows which.
     """
 
     program: str

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 from attrs import Factory, field, frozen
 
-from opask.adapters import Adapter
+from opask.adapters import Adapter, DuplexConversation
 from opask.errors import AnswerError, RecordingError
 from opask.events import Event
 from opask.intake import Rejected, parse
@@ -184,11 +184,16 @@ def replay(adapter: Adapter, recording: Recording) -> Iterator[tuple[Entry, Sequ
             endpoint=Endpoint(command=("relay",), folder=Path("session"), wait=None) if there else None,
         )
     )
+    duplex = conversation if isinstance(conversation, DuplexConversation) else None
     asks: dict[str, Ask] = {}
     start = datetime(header.date.year, header.date.month, header.date.day, tzinfo=UTC)
     for entry in recording.entries:
         if entry.source == "runtime":
             yield entry, conversation.receive(entry.message)
+        elif duplex is not None and entry.source == "host":
+            yield entry, duplex.sent(entry.message)
+        elif duplex is not None and (entry.part("served") or {}).get("method") == "tools/list":
+            yield entry, duplex.tool_listed()
         elif (told := entry.part("ask")) is not None:
             ask = _ask(told, entry, start)
             asks[ask.id] = ask

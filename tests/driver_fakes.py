@@ -47,6 +47,7 @@ class FakeSession:
         self.adapter: Any = FakeAdapter()
         self.folders = tuple(folders)
         self.log: list[str] = []
+        self.due: list[Mapping[str, Any]] = []
         self.events: list[Event] = []
         self.decided: list[tuple[str, Verdict, str]] = []
         self.is_listed = anyio.Event()
@@ -97,6 +98,11 @@ class FakeSession:
         """Interrupt."""
         self.log.append("interrupt")
         return [{"interrupt": True}] if self._interrupts else []
+
+    def outgoing(self) -> list[Mapping[str, Any]]:
+        """Give what was put there, once."""
+        due, self.due = self.due, []
+        return due
 
     def end_turn(self, reason: Literal["ended", "interrupted", "exited"], /) -> list[Event]:
         """End a turn that is open."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import sys
@@ -157,17 +158,20 @@ class _Conductor:
             session.subscribe(self._feed.put)
             if self._order is not None:
                 session.subscribe(self._order.hear)
-            plan = session.plan_launch(LaunchRequest(errand.argv, errand.env))
+            plan = session.plan_launch(
+                LaunchRequest(errand.argv, errand.env, cwd=(errand.cwd or Path()).absolute())
+            )
             if self._prompter is not None and not plan.questions:
                 self._note(
                     f"{plan.reason}: the agent runs without the ask tool; --answers would give it answers"
                 )
+            for unknown in plan.unknowns:
+                self._note(f"not known: {unknown}")
             async with start(session, plan, cwd=errand.cwd) as runtime:
                 self._stopping.hasten = runtime.kill
                 await runtime.prompt(errand.prompt)
                 await runtime.turn_over()
-                runtime.close_input()
-                self._result = await runtime.wait()
+                self._result = await runtime.finish()
 
     @property
     def _is_stopped(self) -> bool:
@@ -190,21 +194,30 @@ class _Conductor:
     # -- how it ended ----------------------------------------------------------------------------------------------
 
     def end(self) -> int:
-        """Say how it ended; return the exit code."""
+        """Say how it ended, where anybody still reads that; return the exit code."""
+        code, text = self._ending()
+        with contextlib.suppress(OSError, ValueError):
+            if not self._errand.as_events:
+                self._teller.end_line()
+            if text is not None:
+                self._tell(text)
+            elif not self._errand.as_events and code == 0:
+                self._teller.line(f"{self._errand.adapter.runtime} is done{self._summary(': ')}", "dim")
+            for question in self._unused() if code == 0 else ():
+                self._tell(f"--answers names {shorten(question, 80)!r}, which was not asked")
+        return code
+
+    def _ending(self) -> tuple[int, str | None]:
+        """Give the exit code, and what is to be told as an error."""
         runtime = self._errand.adapter.runtime
         if self._stopping.by is not None:
-            self._tell(f"ended by {self._stopping.by.name}; {runtime} is ended{self._summary('; ')}")
-            return 128 + self._stopping.by
+            by = self._stopping.by
+            return 128 + by, f"ended by {by.name}; {runtime} is ended{self._summary('; ')}"
         if self._result is None:
-            return 1  # nobody reads what it says
+            return 1, "nobody reads the output any more"
         if not self._result.ok:
-            self._tell(f"{runtime} failed: {_why(self._result)}{self._summary('; ')}")
-            return 1
-        for question in self._unused():
-            self._tell(f"--answers names {shorten(question, 80)!r}, which was not asked")
-        if not self._errand.as_events:
-            self._teller.line(f"{runtime} is done{self._summary(': ')}", "dim")
-        return 0
+            return 1, f"{runtime} failed: {_why(self._result)}{self._summary('; ')}"
+        return 0, None
 
     def _unused(self) -> Iterator[str]:
         """Give the questions that the script names and nobody asked."""
@@ -217,8 +230,6 @@ class _Conductor:
         return (name for name in self._errand.operator.answers or () if name not in asked)
 
     def _tell(self, text: str) -> None:
-        if not self._errand.as_events:
-            self._teller.end_line()
         print(f"opask {self._errand.command}: {inert_line(text)}", file=sys.stderr, flush=True)
 
     def _summary(self, before: str) -> str:

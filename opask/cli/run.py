@@ -83,6 +83,8 @@ def run(args: argparse.Namespace) -> int:
             f"{args.runtime}: its adapter does not say how it is started; start it from a host of your own"
         )
     program = args.bin or found.program
+    if not program:
+        raise UsageError(f"{args.runtime} is a protocol, not a program; name the agent's program with --bin")
     return conduct(
         Errand(
             command="run",

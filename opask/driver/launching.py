@@ -42,7 +42,7 @@ async def start(
     Args:
         session: whose plan it is; it hears what the runtime says, and is told when it exits.
         plan: from the session's `plan_launch`.
-        cwd: where the runtime runs.
+        cwd: where the runtime runs; by default where its plan says.
         policy: decides permission requests that opask has no opinion on; without one they are denied.
         tee: sees every line both ways, for recordings.
         interpreter: the Python that runs the guard; by default this one, in a frozen application the ``python3``
@@ -55,7 +55,7 @@ async def start(
     Raises:
         RuntimeUnavailableError: its program is missing, or nothing can be started there.
     """
-    process, leash = await _spawn(session, plan, cwd, interpreter)
+    process, leash = await _spawn(session, plan, plan.cwd if cwd is None else cwd, interpreter)
     failure: Exception | None = None
     async with anyio.create_task_group() as tasks:
         runtime = RunningRuntime(session, plan, process, leash, tasks, policy=policy, tee=tee, bounds=bounds)
@@ -105,11 +105,7 @@ async def run(
     async with started as runtime:
         await runtime.prompt(prompt)
         await runtime.turn_over()
-        runtime.close_input()
-        with anyio.move_on_after(None if bounds.linger is None else bounds.linger.total_seconds()):
-            return await runtime.wait()
-        await runtime.end()
-        return await runtime.wait()
+        return await runtime.finish()
 
 
 async def _spawn(

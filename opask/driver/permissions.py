@@ -48,6 +48,7 @@ class PermissionDesk:
         self._send = send
         self._fail = fail
         self._consulting: set[anyio.CancelScope] = set()
+        self._closed = False
 
     async def decide(self, request: PermissionRequested) -> None:
         """Decide on a request and send the reply, or see to it that both is done."""
@@ -62,21 +63,30 @@ class PermissionDesk:
             self._session.host_decided(request, verdict, by="opask")
         await self._send(self._session.reply(request, verdict))
 
-    def close(self) -> None:
-        """Cancel what still waits for the policy: the runtime has gone."""
+    def withdraw(self) -> None:
+        """Deny what still waits for the policy: its turn was interrupted, and the runtime may wait for replies."""
         for scope in list(self._consulting):
             scope.cancel()
 
+    def close(self) -> None:
+        """Cancel what still waits for the policy: the runtime has gone."""
+        self._closed = True
+        self.withdraw()
+
     async def _consult(self, policy: Policy, request: PermissionRequested, scope: anyio.CancelScope) -> None:
-        with scope:
-            try:
-                verdict = await _verdict(policy, request)
-                self._session.host_decided(request, verdict, by="host")
+        verdict: Allow | Deny = Deny("The turn was interrupted.", rule="interrupted")
+        by = "opask"
+        try:
+            with scope:
+                verdict, by = await _verdict(policy, request), "host"
+            self._consulting.discard(scope)
+            if not self._closed:
+                self._session.host_decided(request, verdict, by=by)
                 await self._send(self._session.reply(request, verdict))
-            except Exception as error:
-                self._fail(error)
-            finally:
-                self._consulting.discard(scope)
+        except Exception as error:
+            self._fail(error)
+        finally:
+            self._consulting.discard(scope)
 
 
 async def _verdict(policy: Policy, request: PermissionRequested) -> Allow | Deny:

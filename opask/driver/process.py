@@ -54,11 +54,13 @@ class RunningRuntime:
         self._tee = tee
         self._bounds = bounds
         self._held = plan.hold_prompt
+        self._serves = plan.serves
         self._to_send, self._unsent = anyio.create_memory_object_stream[str](_UNSENT_MAX)
         self._permissions = PermissionDesk(
             session, policy, bounds.permissions, tasks=tasks, send=self._send_one, fail=self._fail
         )
         self._turn_over = anyio.Event()
+        self._interrupted = False  # a turn that was, and is not over yet
         self._last_turn: TurnEnded | None = None
         self._text: list[str] = []
         self._stderr = bytearray()
@@ -83,8 +85,9 @@ class RunningRuntime:
     async def prompt(self, text: str) -> None:
         """Give the agent a prompt, as the protocol wants it.
 
-        The first one waits until the runtime has listed the ask tool, where the plan says so. Where the prompt is
-        in the argv, the runtime's input is closed instead: nothing else will come.
+        The first one waits until the runtime has listed the ask tool, where the plan says so, and one that follows
+        an interrupt until the turn before it is over. Where the prompt is in the argv, the runtime's input is closed
+        instead: nothing else will come.
 
         Args:
             text: what the agent is to do.
@@ -95,8 +98,10 @@ class RunningRuntime:
         if self._held:
             self._held = False
             await self._listed()
+        if self._serves and self._interrupted:
+            await self._turn_over.wait()
         messages = self._session.prompt(text)
-        if not messages:
+        if not messages and not self._serves:
             self.close_input()
         elif not self._done.is_set():
             self._turn_over, self._last_turn = anyio.Event(), None
@@ -112,12 +117,19 @@ class RunningRuntime:
         return self._last_turn
 
     async def interrupt(self) -> None:
-        """End the running turn: with the protocol's messages, or with SIGINT where it has none."""
+        """End the running turn: with the protocol's messages, or with SIGINT where it has none.
+
+        A server of a protocol that runs no turn is left alone; the permission requests of a turn that still wait for
+        the host's policy are denied, since the server may wait for replies.
+        """
         messages = self._session.interrupt()
         if messages:
+            self._interrupted = not self._turn_over.is_set()
             await self._send(messages)
-        else:
+        elif not self._serves:
             self.send_signal(signal.SIGINT)
+        if self._serves:
+            self._permissions.withdraw()
 
     def close_input(self) -> None:
         """Close the runtime's stdin once all is written; in most protocols that asks it to exit. Idempotent."""
@@ -146,6 +158,21 @@ class RunningRuntime:
             raise self._failure
         return self._result
 
+    async def finish(self) -> RunResult:
+        """Close the runtime's input and wait until it has exited; end it where that takes longer than it may.
+
+        Returns:
+            How it ended.
+        """
+        self.close_input()
+        bound = self._bounds.linger
+        if self._serves:
+            bound = self._bounds.interrupt if bound is None else min(bound, self._bounds.interrupt)
+        with anyio.move_on_after(None if bound is None else bound.total_seconds()):
+            return await self.wait()
+        await self.end()
+        return await self.wait()
+
     async def end(self) -> None:
         """End the runtime, politely first: interrupt, close its input, SIGINT, SIGTERM, SIGKILL. Idempotent.
 
@@ -163,9 +190,11 @@ class RunningRuntime:
         if polite:
             self._session.cancel()
             if not self._turn_over.is_set():
-                polite = self._send_interrupt()
-                if polite:
+                interrupted = self._send_interrupt()
+                self._permissions.withdraw()
+                if interrupted:
                     await _within(self._bounds.interrupt, self._turn_over)
+                polite = interrupted or self._serves
         self.close_input()
         if polite:
             await _within(self._bounds.interrupt, self._exited)
@@ -227,6 +256,7 @@ class RunningRuntime:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._read_stderr, self._process.stderr)
                 try:
+                    await self._send(self._session.outgoing())
                     await self._read_lines(self._process.stdout)
                 except Exception as error:
                     self._fail(error)
@@ -249,6 +279,7 @@ class RunningRuntime:
             self._note(event)
             if isinstance(event, PermissionRequested):
                 await self._permissions.decide(event)
+        await self._send(self._session.outgoing())
 
     def _note(self, event: Event) -> None:
         if event.agent_id is not None:
@@ -259,6 +290,7 @@ class RunningRuntime:
             self._text.append(event.text)
         elif isinstance(event, TurnEnded):
             self._last_turn = event
+            self._interrupted = False
             self._turn_over.set()
 
     async def _read_stderr(self, stream: ByteReceiveStream) -> None:
@@ -316,6 +348,7 @@ class RunningRuntime:
             is_error=turn.is_error if turn else False,
             text="".join(self._text),
             stderr=inert(self._stderr.decode(errors="replace")).strip(),
+            exit_counts=not self._serves,
         )
         self._done.set()
         self._turn_over.set()

@@ -48,6 +48,10 @@ class DrivenSession(Protocol):
         """Return the messages that end the running turn; none where only a signal does."""
         ...
 
+    def outgoing(self) -> Sequence[Message]:
+        """Return what the protocol itself has to send now; none in most protocols."""
+        ...
+
     def end_turn(self, reason: Literal["ended", "interrupted", "exited"], /) -> Sequence[Event]:
         """Take in that the turn is over in a way that the runtime did not say itself."""
         ...
@@ -85,7 +89,8 @@ class Bounds:
         sigint: for the runtime to exit after SIGINT. After SIGTERM it has a second (`opask.guard`).
         silence: for the runtime to exit after it closed its output.
         linger: for the runtime to exit after its last turn ended and its input was closed; None for as long as it
-            takes, since background work of an agent may outlive its turn.
+            takes, since background work of an agent may outlive its turn. A server of a protocol, which may not
+            mind its input, has the time of `interrupt` at most.
         line: bytes of one line; a longer one is passed over as unreadable.
         stderr: bytes of the runtime's stderr that are kept, the last ones.
         permissions: requests that may wait for the host's policy at once; more are denied.
@@ -111,6 +116,8 @@ class RunResult:
         is_error: whether that turn ended in an error.
         text: what the agent said last, after its last tool call; as it was, not inert.
         stderr: the end of what the runtime wrote to stderr, made inert.
+        exit_counts: whether the exit code says how the work went; not that of a server of a protocol, which ends
+            when it is told to.
     """
 
     exit_code: int
@@ -118,6 +125,7 @@ class RunResult:
     is_error: bool = False
     text: str = ""
     stderr: str = ""
+    exit_counts: bool = True
 
     @property
     def signal(self) -> signal.Signals | None:
@@ -129,5 +137,6 @@ class RunResult:
 
     @property
     def ok(self) -> bool:
-        """Whether the last turn ended, not in an error, and the process exited with 0."""
-        return self.exit_code == 0 and self.stop_reason is not None and not self.is_error
+        """Whether the last turn ended, not in an error, and the process exited with 0 where that counts."""
+        exited_well = self.exit_code == 0 or not self.exit_counts
+        return exited_well and self.stop_reason is not None and not self.is_error
