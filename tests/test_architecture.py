@@ -84,7 +84,7 @@ CORE = (
 )
 ATTRS = ("attr", "attrs")
 MCP = ("mcp", "mcp_types")
-SPEAKS_MCP = ("opask.bridge.lines", "opask.bridge.server")
+SPEAKS_MCP = ("opask.bridge.lines", "opask.bridge.server", "opask.bridge.http")
 # The modules of each surface.
 PLAIN = package("opask.surfaces.plain")
 TERMINAL = package("opask.surfaces.terminal", "opask.surfaces.inline", "opask.surfaces.screen")
@@ -136,6 +136,7 @@ RULES = (
         }.items()
     ),
     # What does I/O. Those modules of the bridge that speak MCP are imported by it in its own thread, once it opens.
+    Rule(("opask.bridge.http",), package("opask.bridge"), (*MCP, "anyio", "starlette", "uvicorn")),
     Rule(SPEAKS_MCP, (*CORE, *package("opask.bridge")), (*ATTRS, *MCP, "anyio")),
     Rule(
         package("opask.bridge"),
