@@ -229,7 +229,9 @@ async def playing(
         try:
             async with (
                 Bridge(folder=sockets, interpreter=str(interpreter) if interpreter else None) as bridge,
-                await bridge.attach("probe", setting.adapter, prompter, wait=setting.wait) as session,
+                await bridge.attach(
+                    "probe", setting.adapter, prompter, wait=setting.wait, allow_unverified=True
+                ) as session,
             ):
                 watcher = _Watcher(take, session)
                 take.plan = session.plan_launch(request)
