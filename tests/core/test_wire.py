@@ -176,6 +176,13 @@ def test_answers_that_cannot_be_read_are_refused(form: dict[str, Any], at: int |
     assert (str(caught.value), caught.value.question) == (why, at)
 
 
+def test_a_misfit_names_its_own_question() -> None:
+    """Several options for a later question that takes one are that question's fault."""
+    with pytest.raises(AnswerError, match="question 2 takes one option, got 2") as caught:
+        answers_from_wire([FREE, ONE], {"What name?": "x", "Which database?": ["SQLite", "PostgreSQL"]})
+    assert caught.value.question == 1
+
+
 JSON_ANSWERS = st.recursive(
     st.one_of(
         st.none(), st.booleans(), st.integers(), st.text(max_size=9), st.sampled_from(("Docs", "SQLite"))
