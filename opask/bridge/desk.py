@@ -12,6 +12,7 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any, Literal, Protocol
 
 import anyio
@@ -191,11 +192,7 @@ class AskDesk:
         if entry.outcome is not None and entry.ask.id in self._open:
             entry.delivered_at = anyio.current_time()
             self._settle(entry, entry.outcome)
-            self._recent = {
-                key: recent
-                for key, recent in self._recent.items()
-                if self._is_recent(recent, entry.delivered_at)
-            }
+            self._forget_recent(entry.delivered_at)
             self._recent[entry.ask.id] = entry
 
     def undelivered(self, entry: OpenAsk, link: Link) -> None:
@@ -237,6 +234,13 @@ class AskDesk:
             self._settle(
                 entry, Abandoned("disconnect") if isinstance(entry.outcome, Answered) else entry.outcome
             )
+
+    def _forget_recent(self, now: float) -> None:
+        """Forget what is too old, oldest first; an entry whose grace began anew keeps those behind it a little."""
+        for key, entry in list(islice(self._recent.items(), 8)):
+            if self._is_recent(entry, now):
+                return
+            del self._recent[key]
 
     def _is_recent(self, entry: OpenAsk, now: float) -> bool:
         return entry.delivered_at is not None and now - entry.delivered_at <= self._grace

@@ -271,19 +271,19 @@ class ServedSession:
 
     def arrived(self, ask: Ask) -> Ask:
         """Take in a new ask; return it with what is known of its call."""
-        return self._session.arrived(ask)
+        return self._session.asks.arrived(ask)
 
     def put(self, ask: Ask, on_reply: Callable[[object], object]) -> Callable[[Outcome], object]:
         """Put the ask to the prompter; its reply comes back on this loop."""
-        return self._session.prompting(ask, lambda reply: self._thread.post(on_reply, reply))
+        return self._session.asks.put(ask, lambda reply: self._thread.post(on_reply, reply))
 
     def refused(self, ask: Ask, reason: str, by: str | None) -> None:
         """Hear of an answer that was not taken."""
-        self._session.refused(ask, reason, by)
+        self._session.asks.refused(ask, reason, by)
 
     def settled(self, ask: Ask, outcome: Outcome, duration_ms: int) -> None:
         """Hear of an ask's one outcome."""
-        self._session.settled(ask, outcome, duration_ms)
+        self._session.asks.settled(ask, outcome, duration_ms)
 
 
 class DirectCall:

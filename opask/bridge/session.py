@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextvars
 import logging
-import threading
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self
@@ -17,35 +16,30 @@ from attrs import evolve
 
 from opask.adapters import Adapter, Conversation, DuplexConversation, Message
 from opask.bridge.prompting import Prompting, operator_there
+from opask.bridge.publishing import Publisher, Record
+from opask.bridge.reporting import AskReporter
 from opask.bridge.threads import HostLoop
 from opask.errors import BridgeError, UnverifiedRouteError, WaitTooLongError
 from opask.events import (
-    AnswerRefused,
     AskToolMissing,
     Event,
     NativeAskRefused,
     PermissionDecided,
-    QuestionAsked,
-    QuestionResolved,
     SessionReady,
     TurnEnded,
-    TurnStarted,
 )
 from opask.launch import Endpoint, LaunchPlan, LaunchRequest
-from opask.outcomes import Abandoned, Answered, Cancelled, Outcome, Skipped, TimedOut, Unavailable
+from opask.outcomes import Outcome, Unavailable
 from opask.permissions import Allow, Defer, Deny, PermissionRequested, Verdict
 from opask.prompter import Prompter
 from opask.questions import Ask
 from opask.registry import Registry, Support, support
-from opask.trace import trace_asked, trace_settled
-from opask.wire import ToolResult, answers_to_wire, questions_to_wire
+from opask.wire import ToolResult
 
 __all__ = ["Call", "Desk", "Session"]
 
 _logger = logging.getLogger("opask.bridge")
 _WAIT_MARGIN = timedelta(seconds=5)
-
-Record = Mapping[str, Any]
 
 
 class Call(Protocol):
@@ -92,6 +86,9 @@ class Session:
 
     Its methods may be called from any task and any thread of the host. As a context manager, plain or async, it
     closes itself.
+
+    Attributes:
+        asks: told by the bridge what becomes of the session's asks.
     """
 
     def __init__(
@@ -118,14 +115,9 @@ class Session:
         self._desk: Desk | None = None
         self._plan: LaunchPlan | None = None
         self._conversation: Conversation | None = None
-        self._lock = threading.RLock()
-        self._listeners: list[Callable[[Event], object]] = []
-        self._observers: list[Callable[[Record], object]] = []
-        self._seq = 0
-        self._turn = 0
-        self._turn_id: str | None = None
-        self._ready = False
-        self._pending: dict[str, Ask] = {}
+        self._publisher = Publisher(session_id, self._with_support)
+        self._lock = self._publisher.lock
+        self.asks = AskReporter(self._publisher, lambda: self._conversation, self._publish, self._put)
 
     def serve_with(self, desk: Desk) -> None:
         """Take the served half; called once, by the bridge."""
@@ -349,7 +341,7 @@ class Session:
         Returns:
             A function that ends the subscription.
         """
-        return self._subscribe(self._listeners, listener)
+        return self._publisher.subscribe(listener)
 
     def observe(self, observer: Callable[[Record], object]) -> Callable[[], None]:
         """See what crosses the bridge, for recordings: asks, outcomes and the requests that list the tool.
@@ -360,63 +352,18 @@ class Session:
         Returns:
             A function that ends it.
         """
-        return self._subscribe(self._observers, observer)
-
-    def _subscribe(self, to: list[Any], who: Any) -> Callable[[], None]:
-        with self._lock:
-            to.append(who)
-
-        def end() -> None:
-            with self._lock:
-                if who in to:
-                    to.remove(who)
-
-        return end
+        return self._publisher.observe(observer)
 
     def observed(self, record: Record) -> None:
         """Tell the observers; called by the bridge."""
-        with self._lock:
-            for observer in list(self._observers):
-                self._tell(observer, record)
-
-    def _tell(self, listener: Callable[[Any], object], what: object) -> None:
-        try:
-            listener(what)
-        except Exception:
-            _logger.exception("a listener of session %s failed", self.session_id)
+        self._publisher.record(record)
 
     def _publish(self, events: Iterable[Event]) -> list[Event]:
-        published: list[Event] = []
-        for raw in events:
-            event = self._stamped(raw)
-            if event is None:
-                continue
-            published.append(event)
-            for listener in list(self._listeners):
-                self._tell(listener, event)
-            if isinstance(event, TurnEnded):
-                self._turn_id = None
-                if event.dropped and self._desk is not None:
-                    self._desk.turn_ended(event.dropped)
+        published = self._publisher.publish(events)
+        for event in published:
+            if isinstance(event, TurnEnded) and event.dropped and self._desk is not None:
+                self._desk.turn_ended(event.dropped)
         return published
-
-    def _stamped(self, event: Event) -> Event | None:
-        if isinstance(event, SessionReady):
-            if self._ready:
-                return None  # said once, and never overwritten
-            self._ready = True
-            event = self._with_support(event)
-        if isinstance(event, TurnStarted):
-            self._turn += 1
-            self._turn_id = f"turn-{self._turn}"
-        self._seq += 1
-        return evolve(
-            event,
-            seq=self._seq,
-            time=datetime.now(UTC),
-            session_id=self.session_id,
-            turn_id=event.turn_id or self._turn_id,
-        )
 
     def _with_support(self, event: SessionReady) -> SessionReady:
         known = self.support(event.version)
@@ -432,43 +379,7 @@ class Session:
             reason=reason,
         )
 
-    # -- asks: called by the desk, on the bridge's loop --------------------------------------------------------------
-
-    def arrived(self, ask: Ask) -> Ask:
-        """Take in a new ask; return it with what is known of its call."""
-        with self._lock:
-            events: list[Event] = []
-            if self._conversation is not None:
-                try:
-                    events = list(self._conversation.ask_arrived(ask))
-                except Exception:
-                    _logger.exception("the adapter failed on ask %s", ask.id)
-            asked = next((event for event in events if isinstance(event, QuestionAsked)), None)
-            if asked is None:
-                asked = QuestionAsked(
-                    question_id=ask.id,
-                    questions=ask.questions,
-                    asked_at=ask.asked_at,
-                    deadline=ask.deadline,
-                )
-                events.append(asked)
-            ask = evolve(ask, tool_call_id=asked.tool_call_id, agent_id=asked.agent_id)
-            self._pending[ask.id] = ask
-            self.observed(
-                {
-                    "ask": {
-                        "question_id": ask.id,
-                        "questions": questions_to_wire(ask.questions),
-                        "meta": dict(ask.meta),
-                    }
-                }
-            )
-            trace_asked(ask)
-            self._publish(events)
-            return ask
-
-    def prompting(self, ask: Ask, on_reply: Callable[[object], object]) -> Callable[[Outcome], object]:
-        """Put the ask to the prompter; return what has to be told its outcome."""
+    def _put(self, ask: Ask, on_reply: Callable[[object], object]) -> Callable[[Outcome], object]:
         if self._prompter is None:
             on_reply(Unavailable("the host attached no prompter"))
             return lambda outcome: None
@@ -476,64 +387,12 @@ class Session:
         prompting.start()
         return prompting.settle
 
-    def refused(self, ask: Ask, reason: str, by: str | None) -> None:
-        """Hear of an answer that was not taken."""
-        with self._lock:
-            self._publish(
-                [
-                    AnswerRefused(
-                        question_id=ask.id,
-                        tool_call_id=ask.tool_call_id,
-                        agent_id=ask.agent_id,
-                        reason=reason,
-                        by=by,
-                    )
-                ]
-            )
-
-    def settled(self, ask: Ask, outcome: Outcome, duration_ms: int) -> None:
-        """Hear of an ask's one outcome."""
-        with self._lock:
-            self._pending.pop(ask.id, None)
-            answers = (
-                answers_to_wire(ask.questions, outcome.answers) if isinstance(outcome, Answered) else None
-            )
-            reason, by = _reason_and_by(outcome)
-            record = {
-                "question_id": ask.id,
-                "outcome": outcome.kind,
-                "answers": answers,
-                "reason": reason,
-                "by": by,
-            }
-            self.observed({"outcome": record})
-            trace_settled(ask, outcome, duration_ms)
-            events: list[Event] = [
-                QuestionResolved(
-                    question_id=ask.id,
-                    tool_call_id=ask.tool_call_id,
-                    agent_id=ask.agent_id,
-                    outcome=outcome.kind,
-                    answers=answers,
-                    reason=reason,
-                    by=by,
-                    duration_ms=duration_ms,
-                )
-            ]
-            if self._conversation is not None:
-                try:
-                    events.extend(self._conversation.ask_settled(ask, outcome))
-                except Exception:
-                    _logger.exception("the adapter failed on the outcome of ask %s", ask.id)
-            self._publish(events)
-
     # -- the host's hand on it -------------------------------------------------------------------------------------
 
     @property
     def pending(self) -> tuple[Ask, ...]:
         """The asks that wait now, oldest first."""
-        with self._lock:
-            return tuple(self._pending.values())
+        return self.asks.pending
 
     def cancel(self, ask_id: str | None = None) -> None:
         """Cancel one open ask, or all of them, for the host; the agent is told. Never blocks."""
@@ -595,17 +454,3 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _reason_and_by(outcome: Outcome) -> tuple[str | None, str | None]:
-    match outcome:
-        case Answered(by=by) | Skipped(by=by):
-            return None, by
-        case Unavailable(reason=reason):
-            return reason, None
-        case Cancelled(by=by):
-            return None, by
-        case TimedOut(after=after):
-            return f"no answer within {after.total_seconds():g} s", None
-        case Abandoned(reason=reason):
-            return reason, "agent" if reason == "agent" else None
