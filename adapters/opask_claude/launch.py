@@ -7,17 +7,17 @@ ours (its last ``--mcp-config`` wins, and wins over the project's and the user's
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
 from attrs import define, field
 
-from opask.errors import LaunchError, WaitTooLongError
+from opask.errors import WaitTooLongError
 from opask.launch import Change, Endpoint, LaunchFile, LaunchPlan, LaunchRequest
 from opask_claude.arguments import CommandLine, tool_rules
-from opask_claude.tools import NATIVE, RUNTIME, ask_tools, clause, covers, mangled
+from opask_claude.conflicts import asks_host, check, is_on, refusal
+from opask_claude.tools import NATIVE, RUNTIME, ask_tools, clause, covers
 
 __all__ = ["CHANGES", "plan_launch"]
 
@@ -88,17 +88,14 @@ _DEFAULT_PRINT_WAIT_MS = 600_000
 _MARGIN = timedelta(seconds=5)
 _CONFIG_NAME = "claude-mcp.json"
 _RESUMES = ("--resume", "--continue", "--from-pr", "--teleport")
-_ELSEWHERE = ("--bg", "--cloud", "--remote", "--environment")
-_SHELL = re.compile(r"(?:.*[/\\])?(?:(?:ba|da|z|k|fi)?sh|cmd|powershell|pwsh)(?:\.exe)?")
-_SHELL_COMMAND = re.compile(r"-[a-z]*c|/c|-command", re.IGNORECASE)
-_ON = frozenset({"1", "true", "yes", "on"})
 _OFF = frozenset({"", "0", "false", "no", "off"})
 
 
 def plan_launch(request: LaunchRequest, endpoint: Endpoint | None) -> LaunchPlan:
     """Return the host's launch with the ask tool in it, or with nobody there to ask."""
-    planning = _Planning(request, endpoint)
-    planning.check()
+    line = CommandLine(request.argv)
+    check(request, line, endpoint, CHANGES)
+    planning = _Planning(request, endpoint, line)
     planning.deny_native()
     planning.add_clause()
     if endpoint is None:
@@ -139,7 +136,7 @@ class _Planning:
 
     request: LaunchRequest
     endpoint: Endpoint | None
-    line: CommandLine = field(init=False)
+    line: CommandLine
     env: dict[str, str] = field(init=False)
     files: list[LaunchFile] = field(init=False, factory=list)
     changes: list[Change] = field(init=False, factory=list)
@@ -148,7 +145,6 @@ class _Planning:
     tool: str | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
-        self.line = CommandLine(self.request.argv)
         self.env = dict(self.request.env)
         self.tool = next(iter(ask_tools(self.endpoint).supplied), None)
 
@@ -167,93 +163,12 @@ class _Planning:
             endpoint=self.endpoint,
         )
 
-    def refused(self, message: str, what: str) -> LaunchError:
-        return LaunchError(f"{RUNTIME}: {message}", runtime=RUNTIME, what=what)
-
     def pulls(self, name: str) -> bool:
         """Tell whether a lever may be pulled, and list it if so."""
         if name in self.request.refuse:
             return False
         self.changes.append(CHANGES[name])
         return True
-
-    # -- what stands against it -----------------------------------------------------------------------------------
-
-    def check(self) -> None:
-        argv, line = self.request.argv, self.line
-        for name in sorted(self.request.refuse):
-            if name not in CHANGES:
-                raise self.refused(
-                    f"there is no change {name!r} to refuse; there is {', '.join(CHANGES)}", f"refuse {name}"
-                )
-        if not argv:
-            raise self.refused("the argv is empty; it has to start with the program", "argv")
-        if (
-            line.program is None
-            and _SHELL.fullmatch(argv[0])
-            and any(map(_SHELL_COMMAND.fullmatch, argv[1:2]))
-        ):
-            raise self.refused(
-                f"a command line for {argv[0]} cannot be extended; give the program and its arguments one by one",
-                argv[0],
-            )
-        if line.unfinished is not None:
-            name = argv[line.unfinished.start]
-            raise self.refused(f"{name} at the end of the argv has no value", name)
-        for option in ("--allowedTools", "--tools"):
-            for rule in tool_rules(line.values(option)):
-                if rule.partition("(")[0] == NATIVE:
-                    raise self.refused(
-                        f"{option} names {NATIVE}, which resolves without an operator; take it out: "
-                        "opask's own tool takes its place",
-                        f"{option} {rule}",
-                    )
-        if self.tool is not None and self.endpoint is not None:
-            self._check_attachable(self.endpoint, self.tool)
-
-    def _check_attachable(self, endpoint: Endpoint, tool: str) -> None:
-        for name in _ELSEWHERE:
-            if self.line.has(name):
-                raise self.refused(f"with {name} the agent runs where the ask tool cannot be reached", name)
-        safe = "--safe-mode" if self.line.has("--safe-mode") else "CLAUDE_CODE_SAFE_MODE"
-        if safe == "--safe-mode" or self._is_on(safe):
-            raise self.refused(
-                f"{safe} turns every MCP server off, and so the ask tool; launch without it", safe
-            )
-        for where, rules in self._rules_against():
-            for rule in rules:
-                if covers(rule, tool):
-                    raise self.refused(
-                        f"{where} {rule} takes the ask tool {tool} away; take it out", f"{where} {rule}"
-                    )
-        for name in self._servers():
-            if mangled(name) == mangled(endpoint.server):
-                raise self.refused(
-                    f"--mcp-config has a server {name!r}, which the CLI cannot tell from the ask server "
-                    f"{endpoint.server!r}; give it another name",
-                    f"--mcp-config {name}",
-                )
-
-    def _rules_against(self) -> Iterable[tuple[str, tuple[str, ...]]]:
-        """Return the host's own rules under which the ask tool would not run, with where they stand."""
-        yield "--disallowedTools", tool_rules(self.line.values("--disallowedTools"))
-        permissions = _object(_json(self.line.last("--settings")).get("permissions"))
-        for kind in ("deny",) if self._asks_host else ("deny", "ask"):
-            listed = permissions.get(kind)
-            rules = listed if isinstance(listed, list) else []
-            yield f"--settings permissions.{kind}", tuple(rule for rule in rules if isinstance(rule, str))
-
-    def _servers(self) -> Iterable[str]:
-        for value in self.line.values("--mcp-config"):
-            yield from _object(_json(value).get("mcpServers"))
-
-    @property
-    def _asks_host(self) -> bool:
-        """Whether permission requests come to the host over the CLI's stdio."""
-        return self.line.last("--permission-prompt-tool") == "stdio"
-
-    def _is_on(self, name: str) -> bool:
-        return self.env.get(name, "").strip().lower() in _ON
 
     # -- the levers -----------------------------------------------------------------------------------------------
 
@@ -262,8 +177,8 @@ class _Planning:
             return
         if self.pulls("native-ask-denied"):
             self.line = self.line.with_options(f"--disallowedTools={NATIVE}")
-        elif not self._asks_host:
-            raise self.refused(
+        elif not asks_host(self.line):
+            raise refusal(
                 f"with the change 'native-ask-denied' refused nothing keeps {NATIVE} away here: only a host that gets "
                 "the permission requests (--permission-prompt-tool stdio) can do without it",
                 "refuse native-ask-denied",
@@ -283,7 +198,7 @@ class _Planning:
     def attach(self, endpoint: Endpoint) -> None:
         assert self.tool is not None
         if not self.pulls("ask-server"):
-            raise self.refused(
+            raise refusal(
                 "with the change 'ask-server' refused there is nothing to ask with; attach the session without a "
                 "prompter instead",
                 "refuse ask-server",
@@ -300,7 +215,7 @@ class _Planning:
         if self.pulls("ask-allowed"):
             self.line = self.line.with_options(f"--allowedTools={self.tool}")
         elif not any(covers(rule, self.tool) for rule in allowed) and not self._runs_unasked():
-            raise self.refused(
+            raise refusal(
                 f"with the change 'ask-allowed' refused the ask tool would be denied here: allow {self.tool} "
                 "yourself, or take the permission requests (--permission-prompt-tool stdio) in a mode that makes them",
                 "refuse ask-allowed",
@@ -311,7 +226,7 @@ class _Planning:
         mode = self.line.last("--permission-mode")
         if self.line.has("--dangerously-skip-permissions") or mode == "bypassPermissions":
             return True
-        return self._asks_host and mode in (None, "default", "manual", "acceptEdits")
+        return asks_host(self.line) and mode in (None, "default", "manual", "acceptEdits")
 
     def hold_calls(self, endpoint: Endpoint) -> None:
         """See to it that a call waits as long as the operator may take."""
@@ -345,8 +260,8 @@ class _Planning:
     def _backgrounds_calls(self) -> bool:
         # Interactive, the CLI does so by itself; with -p only where it is told to.
         wanted = self.env.get("CLAUDE_AUTO_BACKGROUND_TASKS", "").strip().lower() not in _OFF
-        return (wanted or not self.line.has("--print")) and not self._is_on(
-            "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"
+        return (wanted or not self.line.has("--print")) and not is_on(
+            self.env, "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"
         )
 
     def _hold_print(self, endpoint: Endpoint) -> None:
@@ -363,17 +278,3 @@ def _milliseconds(value: str | None) -> int | None:
     """Read a number of milliseconds out of the environment, within the CLI's range; None where there is none."""
     digits = (value or "").strip()
     return min(int(digits[:12]), _LONGEST_MS) if digits.isdecimal() else None
-
-
-def _json(value: str | None) -> Mapping[str, Any]:
-    """Read an option's value that is inline JSON; a path, or what is no JSON object, is empty."""
-    if value is None or not value.lstrip().startswith("{"):
-        return {}
-    try:
-        return _object(json.loads(value))
-    except (ValueError, RecursionError):
-        return {}  # the CLI itself says what is wrong with it
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
