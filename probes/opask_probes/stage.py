@@ -87,6 +87,7 @@ class Stage:
             await self._process.stdin.aclose()
         with anyio.move_on_after(_END_S):
             await self._over.wait()
+            await self._process.wait()
 
     async def follow(self) -> None:
         """Take in the model's log until it ends."""
@@ -146,7 +147,7 @@ async def stage(
                         await set_.close()
                     tasks.cancel_scope.cancel()
             finally:
-                with suppress(ProcessLookupError):
+                if process.returncode is None:
                     process.kill()
         if failure is not None:
             raise failure

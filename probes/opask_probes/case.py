@@ -1,0 +1,112 @@
+"""One runtime, on one route, as the scenarios play to it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from attrs import field, frozen
+
+from opask.names import ToolName
+from opask.registry_schema import RouteRow
+from opask.wire import SERVER_NAME, TOOL_NAME
+
+from .model import Call, Expect, Step
+from .playing import Operator, Playing, Setting, Take, playing
+from .profiles import Mode, Profile
+from .scripts import MAIN, asked, given, scenario
+
+__all__ = ["Case"]
+
+
+class _Spells(Protocol):
+    def spellings(self, name: ToolName, /) -> Mapping[str, str]: ...
+
+
+@frozen
+class Case:
+    """What a scenario is given.
+
+    Args:
+        setting: what the probe's runs have in common.
+        profile: the runtime, on the route.
+        row: what the registry says of it.
+        scratch: a folder for files of a scenario's own.
+        takes: the runs that its scenario has begun.
+    """
+
+    setting: Setting
+    profile: Profile
+    row: RouteRow = field(repr=False)
+    scratch: Path
+    takes: list[Take] = field(factory=list, repr=False)
+
+    def spelled(self, server: str, tool: str = TOOL_NAME) -> str:
+        """Give how the model has to write an MCP tool."""
+        return cast("_Spells", self.setting.adapter).spellings(ToolName(server, tool))["model"]
+
+    @property
+    def tool(self) -> str:
+        """The ask tool, as the model has to write it."""
+        return self.spelled(SERVER_NAME)
+
+    def ask(self, text: str) -> Call:
+        """Make the call that asks a question."""
+        return Call(self.tool, asked(text))
+
+    @property
+    def offer(self) -> Expect:
+        """Expect that the ask tool is offered, the runtime's own is not, and the system prompt names the right one."""
+        named = (self.tool,) if self.row.clause_by is not None else ()
+        return Expect(offered=(self.tool,), absent=self.row.native_ask.names, system_contains=named)
+
+    def failed(self, *parts: str, lacks: tuple[str, ...] = ()) -> Expect:
+        """Expect that the one call before failed, as far as the model's service can say so."""
+        return given(*parts, lacks=lacks, error=True if self.profile.marks_errors else None)
+
+    @asynccontextmanager
+    async def playing(
+        self,
+        *steps: Step,
+        operator: Operator,
+        sub: tuple[Step, ...] = (),
+        mode: Mode = "plain",
+        env: Mapping[str, str] | None = None,
+        interpreter: Path | None = None,
+        server: tuple[str, tuple[str, ...]] | None = None,
+    ) -> AsyncIterator[Playing]:
+        """Start the runtime for the length of a block, in which its prompt has been given.
+
+        Args:
+            steps: what the model says to the main agent.
+            operator: who answers.
+            sub: what it says to the sub-agent.
+            mode: how the runtime is launched.
+            env: variables of its user.
+            interpreter: the Python that runs the relay.
+            server: name and command of a foreign MCP server.
+        """
+        argv = self.profile.launch(str(self.setting.program), MAIN, mode)
+        if server is not None and self.profile.with_server is not None:
+            argv = self.profile.with_server(argv, *server)
+        async with playing(
+            self.setting,
+            scenario("probe", *steps, sub=sub),
+            argv,
+            prompt=MAIN,
+            prompter=operator,
+            env=env,
+            prepare=self.profile.prepare,
+            interpreter=interpreter,
+        ) as run:
+            self.takes.append(run.take)
+            await run.prompt()
+            yield run
+
+    async def run(self, *steps: Step, operator: Operator, **more: Any) -> Take:
+        """Run the runtime to its end; see `playing` for the arguments."""
+        async with self.playing(*steps, operator=operator, **more) as run:
+            await run.to_the_end()
+        return run.take

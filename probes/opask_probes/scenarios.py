@@ -1,0 +1,156 @@
+"""The scenarios of a probe that go well: an agent asks, and gets its answer. Written once, for every runtime."""
+
+from __future__ import annotations
+
+import sys
+
+import anyio
+
+from opask.events import NativeAskRefused, QuestionAsked, ToolAnnounced
+from opask.questions import Ask
+
+from . import foreign
+from .case import Case
+from .model import Call
+from .playing import Operator
+from .scripts import DATABASE, NAME, PARTS, SUB, asked, given, says, two_given
+from .verdicts import answered, correlated, heard, sound
+
+__all__ = ["bypass", "foreign_server", "free_text", "multi", "native", "single", "sub_agent", "two"]
+
+_OWN_WORDS = "MariaDB, the one in Zürich"
+_TOGETHER_S = 5.0
+
+
+async def single(case: Case) -> list[str]:
+    """Choose one of several options."""
+    answer = {DATABASE: "SQLite"}
+    take = await case.run(
+        says("I ask.", case.ask(DATABASE), expect=case.offer),
+        says("The operator said {{result}}", expect=given("SQLite", lacks=("PostgreSQL",))),
+        operator=Operator(answer),
+    )
+    return [*sound(take), *answered(take, answer), *correlated(take), *heard(take, "SQLite")]
+
+
+async def multi(case: Case) -> list[str]:
+    """Choose two of three options."""
+    answer = {PARTS: ["API", "Docs"]}
+    take = await case.run(
+        says("I ask.", case.ask(PARTS), expect=case.offer),
+        says("The operator said {{result}}", expect=given("API", "Docs", lacks=("Web page",))),
+        operator=Operator(answer),
+    )
+    return [*sound(take), *answered(take, answer), *correlated(take), *heard(take, "API", "Docs")]
+
+
+async def free_text(case: Case) -> list[str]:
+    """Answer with what is none of the options."""
+    answer = {NAME: _OWN_WORDS}
+    take = await case.run(
+        says("I ask.", case.ask(NAME), expect=case.offer),
+        says("The operator said {{result}}", expect=given(_OWN_WORDS, lacks=("Atlas", "Boreas"))),
+        operator=Operator(answer),
+    )
+    return [*sound(take), *answered(take, answer), *correlated(take), *heard(take, _OWN_WORDS)]
+
+
+async def native(case: Case) -> list[str]:
+    """Call the runtime's own ask tool, though it is not offered; then the right one."""
+    assert case.profile.native is not None
+    answer = {NAME: "Boreas"}
+    call = case.profile.native(DATABASE)
+    operator = Operator({**answer, DATABASE: "SQLite"})
+    take = await case.run(
+        says("I ask.", call, expect=case.offer),
+        says("I ask again.", case.ask(NAME), expect=case.failed(lacks=("PostgreSQL", "SQLite"))),
+        says("The operator said {{result}}", expect=given("Boreas")),
+        operator=operator,
+    )
+    problems = [*sound(take), *answered(take, answer), *correlated(take)]
+    if not take.of(NativeAskRefused):
+        problems.append(f"nothing tells that {call.tool} was refused")
+    return problems
+
+
+async def two(case: Case) -> list[str]:
+    """Ask twice in one message."""
+    answers = {DATABASE: "SQLite", NAME: "Boreas"}
+    together, first = anyio.Event(), anyio.Event()
+
+    async def wait_for_the_other(ask: Ask) -> None:
+        if first.is_set():
+            together.set()
+        first.set()
+        if case.row.parallel == "concurrent":
+            with anyio.move_on_after(_TOGETHER_S):
+                await together.wait()
+
+    take = await case.run(
+        says("I ask.", case.ask(DATABASE), case.ask(NAME), expect=case.offer),
+        says("The operator said {{result}}", expect=two_given("SQLite", "Boreas")),
+        operator=Operator(answers, before=wait_for_the_other),
+    )
+    problems = [*sound(take), *answered(take, *({text: word} for text, word in answers.items()))]
+    problems += [*correlated(take), *heard(take, "SQLite", "Boreas")]
+    if case.row.parallel == "concurrent" and take.opened < 2:
+        problems.append("the row says that two calls of one message run at once, and they did not")
+    if case.row.parallel == "serial" and take.opened > 1:
+        problems.append(
+            "the row says that two calls of one message run one after the other, and they did not"
+        )
+    return problems
+
+
+async def sub_agent(case: Case) -> list[str]:
+    """Ask from a sub-agent."""
+    assert case.profile.sub_agent is not None
+    answer = {DATABASE: "SQLite"}
+    take = await case.run(
+        says("I delegate.", case.profile.sub_agent(SUB), expect=case.offer),
+        says("It reports {{result}}", expect=given("SQLite")),
+        sub=(
+            says("I ask.", case.ask(DATABASE)),
+            says("The operator said {{result}}", expect=given("SQLite", lacks=("PostgreSQL",))),
+        ),
+        operator=Operator(answer),
+    )
+    problems = [*sound(take), *answered(take, answer), *correlated(take), *heard(take, "SQLite")]
+    if any(ask.agent_id is None for ask in take.of(QuestionAsked)):
+        problems.append("nothing tells that it was a sub-agent's question")
+    return problems
+
+
+async def bypass(case: Case) -> list[str]:
+    """Ask with all permissions bypassed."""
+    answer = {PARTS: ["Web page"]}
+    take = await case.run(
+        says("I ask.", case.ask(PARTS), expect=case.offer),
+        says("The operator said {{result}}", expect=given("Web page", lacks=("API", "Docs"))),
+        operator=Operator(answer),
+        mode="bypass",
+    )
+    return [*sound(take), *answered(take, answer), *correlated(take), *heard(take, "Web page")]
+
+
+async def foreign_server(case: Case) -> list[str]:
+    """Call a tool of another MCP server, whose name is nearly the ask tool's; then the right one."""
+    name, answer = case.profile.near_miss, {PARTS: ["Docs"]}
+    tool = case.spelled(name)
+    command = (sys.executable, "-I", "-S", str(foreign.__file__), "ask_user_question")
+    refused = case.row.permission.asked is True
+    take = await case.run(
+        says("I call the other.", Call(tool, asked(DATABASE)), expect=case.offer),
+        says(
+            "I ask.",
+            case.ask(PARTS),
+            expect=case.failed(lacks=(foreign.ANSWER,)) if refused else given(error=None),
+        ),
+        says("The operator said {{result}}", expect=given("Docs")),
+        operator=Operator(answer),
+        server=(name, command),
+    )
+    problems = [*sound(take), *answered(take, answer), *correlated(take), *heard(take, "Docs")]
+    if any(call.ask is not None for call in take.of(ToolAnnounced) if call.tool == tool):
+        problems.append(f"{tool} was taken for the ask tool")
+    return problems

@@ -1,0 +1,125 @@
+"""What a probe finds of a claim, and what every run has to show, whatever it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, TypeAlias
+
+from attrs import field, frozen
+
+from opask.events import (
+    AskToolMissing,
+    MessageUnreadable,
+    QuestionAsked,
+    QuestionCorrelated,
+    QuestionResolved,
+    TextSaid,
+    ToolAnnounced,
+)
+
+from .playing import Take
+
+__all__ = ["Held", "NotApplicable", "NotHeld", "Verdict", "answered", "correlated", "heard", "sound"]
+
+_LONG = 300
+
+
+@frozen
+class Held:
+    """The claim held."""
+
+    word: ClassVar[str] = "held"
+    reasons: ClassVar[tuple[str, ...]] = ()
+
+
+@frozen
+class NotHeld:
+    """The claim did not hold.
+
+    Args:
+        reasons: what was seen instead.
+    """
+
+    word: ClassVar[str] = "not held"
+    reasons: tuple[str, ...] = field(converter=tuple[str, ...])
+
+
+@frozen
+class NotApplicable:
+    """The claim was not tried.
+
+    Args:
+        reason: why.
+    """
+
+    word: ClassVar[str] = "not applicable"
+    reason: str
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The reason, as the other verdicts have theirs."""
+        return (self.reason,)
+
+
+Verdict: TypeAlias = Held | NotHeld | NotApplicable
+
+
+def sound(take: Take, *, ends_well: bool = True) -> Iterator[str]:
+    """Give what is wrong with a run, whatever it is about.
+
+    Args:
+        take: the run.
+        ends_well: whether its turn and its process are to end well.
+    """
+    yield from take.failures
+    for missing in take.of(AskToolMissing):
+        status = f" ({missing.server_status})" if missing.server_status else ""
+        yield f"the ask tool did not reach the agent: {missing.reason}{status}"
+    unreadable = take.of(MessageUnreadable)
+    if unreadable:
+        yield f"{len(unreadable)} messages of the runtime cannot be read; the first: {unreadable[0].reason}"
+    ends = [end.question_id for end in take.of(QuestionResolved)]
+    for ask in take.of(QuestionAsked):
+        if ends.count(ask.question_id) != 1:
+            yield f"question {ask.question_id} has {ends.count(ask.question_id)} outcomes"
+    result = take.result
+    if ends_well and result is not None and not result.ok:
+        said = f": {result.stderr[-_LONG:]}" if result.stderr else ""
+        yield f"the runtime ended with {result.stop_reason or 'no end of its turn'}, exit code {result.exit_code}{said}"
+    for what in take.left:
+        yield f"left behind: {what[:_LONG]}"
+
+
+def answered(take: Take, *answers: Mapping[str, Any]) -> Iterator[str]:
+    """Give what is wrong with a run in which exactly these asks were to be answered, in any order."""
+    seen = [end.answers if end.outcome == "answered" else end.outcome for end in take.of(QuestionResolved)]
+    for expected in answers:
+        if expected in seen:
+            seen.remove(expected)
+        else:
+            yield f"no question was answered with {dict(expected)}"
+    for other in seen:
+        yield f"a question ended otherwise: {other}"
+
+
+def correlated(take: Take) -> Iterator[str]:
+    """Give what is wrong with a run in which each question was to be that of a call that was announced."""
+    announced = {call.tool_call_id for call in take.of(ToolAnnounced) if call.ask == "supplied"}
+    later = {event.question_id: event.tool_call_id for event in take.of(QuestionCorrelated)}
+    calls = [ask.tool_call_id or later.get(ask.question_id) for ask in take.of(QuestionAsked)]
+    for call in calls:
+        if call is None:
+            yield "a question is of no call that is known"
+        elif call not in announced:
+            yield f"a question is said to be of call {call}, which was not announced as one of the ask tool"
+        elif calls.count(call) > 1:
+            yield f"call {call} has {calls.count(call)} questions"
+
+
+def heard(take: Take, *words: str) -> Iterator[str]:
+    """Give what is wrong with a run whose last words were to have these in them."""
+    texts = [said.text for said in take.of(TextSaid) if said.agent_id is None]
+    last = texts[-1] if texts else ""
+    for word in words:
+        if word not in last:
+            yield f"the agent's last words lack {word!r}: {last[:_LONG]!r}"
