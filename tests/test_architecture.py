@@ -197,6 +197,7 @@ COSTS = {
     "opask.bridge": frozenset(ATTRS) | ANYIO_AND_ITS_OWN,
     "opask.driver": frozenset(ATTRS) | ANYIO_AND_ITS_OWN,
     "opask.cli": frozenset(ATTRS) | ANYIO_AND_ITS_OWN,
+    "opask_acp": frozenset(ATTRS),
     "opask_claude": frozenset(ATTRS),
 }
 

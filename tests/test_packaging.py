@@ -142,11 +142,10 @@ def test_the_command_and_every_adapter_are_registered(installed: Path) -> None:
     (distribution,) = metadata.distributions(path=[str(installed)])
     found = {(entry.group, entry.name): entry.value for entry in distribution.entry_points}
     adapters = {package.name for package in PACKAGES if package.parent.name == "adapters"}
-    # A package that only a protocol's other adapters build on names no runtime.
     registered = {value.partition(".")[0] for (group, _), value in found.items() if group == "opask"}
     assert found["console_scripts", "opask"] == "opask.cli:main"
     assert found["opask", "claude"] == "opask_claude.plugin"
-    assert registered == adapters - {"opask_acp"}
+    assert registered == adapters
 
 
 def test_the_licence_is_in_the_wheel(wheel: Path) -> None:

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import attrs
 from attrs import Factory, frozen
 
-from opask.adapters import Adapter, Conversation, Message
+from opask.adapters import Adapter, Conversation, DuplexConversation, Message
 from opask.errors import LaunchError, WaitTooLongError
 from opask.events import (
     Event,
@@ -59,6 +59,7 @@ ARGUMENTS: Mapping[str, Any] = {
 _BEARER = "c9f1d7-the-bearer-token"
 _NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 _WAIT = timedelta(seconds=30)
+_CWD = Path("/srv/project")
 _ROUNDS = 300
 
 
@@ -72,6 +73,7 @@ class AdapterCase:
         env: its environment.
         supplied: the spelling of the supplied tool in the runtime's events.
         native: the spellings of the runtime's own ask tools in its events.
+        sent: in a protocol in which both sides make requests, what a host's client sends as a turn begins.
         begin_turn: what the runtime sends as a turn begins, the supplied tool among its tools.
         end_turn: what it sends as the turn ends well.
         announce: makes the messages that announce a call, from the call's id, the tool's spelling, its arguments.
@@ -88,6 +90,7 @@ class AdapterCase:
     env: Mapping[str, str] = Factory(dict)
     supplied: str
     native: Sequence[str]
+    sent: Sequence[Message] = ()
     begin_turn: Sequence[Message]
     end_turn: Sequence[Message]
     announce: Callable[[str, str, Mapping[str, Any]], Sequence[Message]]
@@ -108,7 +111,7 @@ def _endpoint(**changes: Any) -> Endpoint:
 
 
 def _request(case: AdapterCase, **changes: Any) -> LaunchRequest:
-    return attrs.evolve(LaunchRequest(case.argv, dict(case.env)), **changes)
+    return attrs.evolve(LaunchRequest(case.argv, dict(case.env), cwd=_CWD), **changes)
 
 
 def _ask(number: int, meta: Mapping[str, Any]) -> Ask:
@@ -166,6 +169,15 @@ class AdapterConformance:
 
     def _hear(self, conversation: Conversation, messages: Iterable[Message]) -> list[Event]:
         return [event for message in messages for event in _checked(conversation.receive(message))]
+
+    def _begin(
+        self, case: AdapterCase, conversation: Conversation, more: Iterable[Message] = ()
+    ) -> list[Event]:
+        """Let a turn begin, and hear more in it."""
+        if isinstance(conversation, DuplexConversation):
+            for message in case.sent:
+                _checked(conversation.sent(message))
+        return self._hear(conversation, [*case.begin_turn, *more])
 
     def _permission(self, case: AdapterCase, conversation: Conversation, tool: str) -> PermissionRequested:
         assert case.permission is not None
@@ -275,7 +287,11 @@ class AdapterConformance:
         heard = []
         for form in forms:
             conversation = self._conversation(case)
-            heard.append([event for message in told for event in conversation.receive(form(message))])
+            events: list[Event] = []
+            if isinstance(conversation, DuplexConversation):
+                events = [event for message in case.sent for event in conversation.sent(form(message))]
+            events += [event for message in told for event in conversation.receive(form(message))]
+            heard.append(events)
         assert heard[0] == heard[1] == heard[2]
         assert heard[0]
 
@@ -284,7 +300,7 @@ class AdapterConformance:
         names = {case.supplied: "supplied", **dict.fromkeys(case.native, "native")}
         for tool in (*names, *_near(case.supplied), *(near for name in case.native for near in _near(name))):
             conversation = self._conversation(case)
-            events = self._hear(conversation, [*case.begin_turn, *case.announce("call-1", tool, ARGUMENTS)])
+            events = self._begin(case, conversation, case.announce("call-1", tool, ARGUMENTS))
             for announced in _of(ToolAnnounced, events):
                 assert announced.ask == names.get(tool), tool
 
@@ -292,7 +308,7 @@ class AdapterConformance:
         """A call's end is told once, with its id and whether it failed."""
         for failed in (False, True):
             conversation = self._conversation(case)
-            self._hear(conversation, [*case.begin_turn, *case.announce("call-1", case.supplied, ARGUMENTS)])
+            self._begin(case, conversation, case.announce("call-1", case.supplied, ARGUMENTS))
             over = [*case.finish("call-1", case.supplied, failed)]
             (finished,) = _of(ToolFinished, self._hear(conversation, over))
             assert finished.tool_call_id == "call-1"
@@ -301,7 +317,7 @@ class AdapterConformance:
     def test_an_ask_is_correlated_with_its_call(self, case: AdapterCase) -> None:
         """An ask that arrives after its call was announced carries the call's id; a second ask does not."""
         conversation = self._conversation(case)
-        self._hear(conversation, [*case.begin_turn, *case.announce("call-1", case.supplied, ARGUMENTS)])
+        self._begin(case, conversation, case.announce("call-1", case.supplied, ARGUMENTS))
         first = _checked(conversation.ask_arrived(_ask(1, case.meta("call-1"))))
         assert isinstance(first[0], QuestionAsked)
         assert (first[0].question_id, first[0].tool_call_id) == ("ask-1", "call-1")
@@ -312,7 +328,7 @@ class AdapterConformance:
     def test_an_ask_before_its_call_is_correlated_later(self, case: AdapterCase) -> None:
         """An ask that arrives first is asked at once, and an event tells its call when that is announced."""
         conversation = self._conversation(case)
-        self._hear(conversation, case.begin_turn)
+        self._begin(case, conversation)
         (asked, *_) = _checked(conversation.ask_arrived(_ask(1, case.meta("call-1"))))
         assert isinstance(asked, QuestionAsked)
         events = self._hear(conversation, case.announce("call-1", case.supplied, ARGUMENTS))
@@ -322,7 +338,7 @@ class AdapterConformance:
     def test_a_failed_call_claims_nothing(self, case: AdapterCase) -> None:
         """A call that failed before anything was asked takes no ask; the next one of the same questions does."""
         conversation = self._conversation(case)
-        self._hear(conversation, [*case.begin_turn, *case.announce("call-1", case.supplied, ARGUMENTS)])
+        self._begin(case, conversation, case.announce("call-1", case.supplied, ARGUMENTS))
         self._hear(conversation, case.finish("call-1", case.supplied, True))
         self._hear(conversation, case.announce("call-2", case.supplied, ARGUMENTS))
         (asked, *_) = conversation.ask_arrived(_ask(1, case.meta("call-2")))
@@ -331,11 +347,11 @@ class AdapterConformance:
     def test_the_turns_end_drops_what_it_left_open(self, case: AdapterCase) -> None:
         """An ask that is open at its turn's end ends with it, once; the next turn's call does not get it."""
         conversation = self._conversation(case)
-        self._hear(conversation, [*case.begin_turn, *case.announce("call-1", case.supplied, ARGUMENTS)])
+        self._begin(case, conversation, case.announce("call-1", case.supplied, ARGUMENTS))
         conversation.ask_arrived(_ask(1, case.meta("call-1")))
         (ended,) = _of(TurnEnded, self._hear(conversation, case.end_turn))
         assert ended.dropped == ("ask-1",)
-        self._hear(conversation, case.begin_turn)
+        self._begin(case, conversation)
         later = self._hear(conversation, case.announce("call-2", case.supplied, ARGUMENTS))
         assert not _of(QuestionCorrelated, later)
         assert not [
@@ -345,7 +361,7 @@ class AdapterConformance:
     def test_a_settled_ask_is_not_dropped(self, case: AdapterCase) -> None:
         """An ask that settled in its turn is not settled again by the turn's end."""
         conversation = self._conversation(case)
-        self._hear(conversation, [*case.begin_turn, *case.announce("call-1", case.supplied, ARGUMENTS)])
+        self._begin(case, conversation, case.announce("call-1", case.supplied, ARGUMENTS))
         ask = _ask(1, case.meta("call-1"))
         conversation.ask_arrived(ask)
         _checked(conversation.ask_settled(ask, Skipped("test")))
@@ -355,7 +371,7 @@ class AdapterConformance:
     def test_an_exit_ends_everything(self, case: AdapterCase) -> None:
         """When the runtime is gone the turn is over and every open ask with it, also one of an unknown call."""
         conversation = self._conversation(case)
-        self._hear(conversation, [*case.begin_turn, *case.announce("call-1", case.supplied, ARGUMENTS)])
+        self._begin(case, conversation, case.announce("call-1", case.supplied, ARGUMENTS))
         conversation.ask_arrived(_ask(1, case.meta("call-1")))
         conversation.ask_arrived(_ask(2, case.meta("call-2")))
         (ended,) = _of(TurnEnded, _checked(conversation.end_turn("exited")))
@@ -368,7 +384,11 @@ class AdapterConformance:
         prompted: Sequence[Message] = ()
         with suppress(LaunchError):
             prompted = conversation.prompt("go on")
-        for message in (*prompted, *conversation.interrupt()):
+        due: Sequence[Message] = ()
+        if isinstance(conversation, DuplexConversation):
+            due = conversation.outgoing()
+            assert not conversation.outgoing(), "each message is due once"
+        for message in (*prompted, *conversation.interrupt(), *due):
             assert json.loads(json.dumps(message)) == message
 
     # -- permissions ----------------------------------------------------------------------------------------------
@@ -457,6 +477,21 @@ class AdapterConformance:
                 if isinstance(verdict, Allow):
                     assert requested.tool == case.supplied
                 json.dumps(conversation.reply(requested, verdict))
+            if isinstance(conversation, DuplexConversation):
+                json.dumps([*conversation.outgoing()])
+
+    def test_nothing_that_was_sent_makes_it_raise(self, case: AdapterCase) -> None:
+        """Of a conversation in both directions: what a host's client sends is read or passed over, whatever it is."""
+        chance = random.Random(case.name)  # noqa: S311 - the same spoils every time
+        conversation = self._conversation(case)
+        if not isinstance(conversation, DuplexConversation):
+            return
+        samples = [json.loads(json.dumps(sample)) for sample in (*case.sent, *self._samples(case))]
+        for _ in range(_ROUNDS):
+            _checked(conversation.sent(json.dumps(_spoiled(chance, chance.choice(samples)))))
+            _checked(conversation.tool_listed())
+        for junk in (b"", b"\xff", b"[]", b"[[]]", b"[" * 100_000):
+            _checked(conversation.sent(junk))
 
     def test_no_line_makes_it_raise(self, case: AdapterCase) -> None:
         """A line cut anywhere, with something behind it, or of no text at all is read or reported, never an exception."""

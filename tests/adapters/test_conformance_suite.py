@@ -166,6 +166,17 @@ class Lingering(ClaudeConversation):
         return [] if reason == "exited" else super().end_turn(reason)
 
 
+class Deaf(ClaudeConversation):
+    def outgoing(self) -> Sequence[Message]:
+        return []
+
+    def sent(self, message: Message | str | bytes, /) -> list[Event]:
+        raise KeyError("method")
+
+    def tool_listed(self) -> list[Event]:
+        return []
+
+
 class Unprintable(ClaudeConversation):
     def receive(self, message: Message | str | bytes, /) -> list[Event]:
         events = super().receive(message)
@@ -271,6 +282,7 @@ BROKEN: dict[str, tuple[ClaudeAdapter, str]] = {
     "lets pass what nobody decided": (Conversing(Passing), "what_nobody_decides_is_denied"),
     "has two forms of denial": (Conversing(Shaping), "what_nobody_decides_is_denied"),
     "raises on a wrong type": (Conversing(Raising), "no_message_makes_it_raise"),
+    "raises on what was sent": (Conversing(Deaf), "nothing_that_was_sent_makes_it_raise"),
     "raises on what is no text": (Conversing(Strict), "no_line_makes_it_raise"),
 }
 

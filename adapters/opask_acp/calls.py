@@ -1,0 +1,251 @@
+"""The tool calls of one session: what they are, which of them ask, and which ask is whose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+from attrs import define, frozen
+
+from opask.correlation import Correlated, Correlation
+from opask.events import (
+    Event,
+    NativeAskRefused,
+    QuestionCorrelated,
+    ToolAnnounced,
+    ToolFinished,
+)
+from opask.intake import Rejected, parse
+from opask.names import AskTools
+from opask.permissions import PermissionOption
+from opask.questions import Ask, Question
+from opask_acp.jsonrpc import Message, text
+from opask_acp.profile import Profile
+from opask_acp.toolcalls import ToolCall
+
+__all__ = ["AskKind", "Calls", "Identity", "Place"]
+
+AskKind: TypeAlias = Literal["supplied", "native"]
+
+
+@frozen
+class Identity:
+    """What a tool call is, as far as its reports tell.
+
+    Args:
+        tool: the tool's name, empty where nothing says it.
+        ask: which ask tool it is, if any, by whatever name.
+        proven: whether the runtime itself says that it is the supplied one.
+    """
+
+    tool: str
+    ask: AskKind | None
+    proven: bool
+
+
+@frozen
+class Place:
+    """Where an ask belongs.
+
+    Args:
+        call_id: its call, None where that is not known.
+        agent_id: the sub-agent that made the call.
+        siblings: how many other calls of that agent run.
+    """
+
+    call_id: str | None = None
+    agent_id: str | None = None
+    siblings: int = 0
+
+
+@define
+class _Running:
+    call: ToolCall
+    agent_id: str | None
+    tool: str
+    ask: AskKind | None = None
+    questions: tuple[Question, ...] | None = None
+    is_tracked: bool = False  # whether an ask may be this call's
+
+
+class Calls:
+    """The calls of one session.
+
+    Args:
+        profile: how the runtime reports them.
+        tools: the session's ask tools.
+    """
+
+    def __init__(self, profile: Profile, tools: AskTools) -> None:
+        self._profile = profile
+        self._tools = tools
+        self._correlation = Correlation(by_order=profile.by_order)
+        self._running: dict[str, _Running] = {}
+        self._over: set[str] = set()
+        self._refused: set[str] = set()  # native calls whose refusal was told
+
+    # -- what a call is -------------------------------------------------------------------------------------------
+
+    def identify(self, call: ToolCall, options: Sequence[PermissionOption] = ()) -> Identity:
+        """Tell what a call is: native where any of its names is, supplied only where none says otherwise.
+
+        Args:
+            call: as it was reported.
+            options: where it is one that permission is asked for, what may be answered.
+        """
+        names = list(self._profile.names(call))
+        written = [name for name in names if name.written]
+        first = next(iter(written or names), None)
+        tool = first.spelling if first is not None else ""
+        native = next((name.spelling for name in names if self._tools.kind(name.spelling) == "native"), None)
+        if native is not None or self._profile.is_question(call, options):
+            return Identity(native or tool, "native", proven=False)
+        supplied = [name for name in names if self._tools.kind(name.spelling) == "supplied"]
+        if written:
+            is_ours = all(name in supplied for name in written)
+            return Identity(tool, "supplied" if is_ours else None, proven=is_ours)
+        if supplied:
+            return Identity(supplied[0].spelling, "supplied", proven=False)
+        return Identity(tool, None, proven=False)
+
+    def merged(self, report: Message) -> ToolCall:
+        """Return a call as it is with one more report, which is not kept."""
+        call_id = text(report, "toolCallId") or ""
+        running = self._running.get(call_id)
+        return (ToolCall(call_id) if running is None else running.call).updated(report)
+
+    def is_native(self, call_id: str | None) -> bool:
+        """Tell whether a running call is known to be of the native ask tool."""
+        running = self._running.get(call_id or "")
+        return running is not None and running.ask == "native"
+
+    def name_of(self, call_id: str | None) -> str:
+        """Return the tool's name in a running call, empty where it is not known."""
+        running = self._running.get(call_id or "")
+        return "" if running is None else running.tool
+
+    def agent_of(self, call_id: str | None) -> str | None:
+        """Return the sub-agent that made a running call, None for the main agent."""
+        running = self._running.get(call_id or "")
+        return None if running is None else running.agent_id
+
+    # -- what the runtime reports ---------------------------------------------------------------------------------
+
+    def reported(self, report: Message) -> list[Event]:
+        """Take in a report of a call, its first or another."""
+        call_id = text(report, "toolCallId")
+        if call_id is None or call_id in self._over:
+            return []
+        return self._now(call_id, self.merged(report))
+
+    def grew(self, report: Message) -> list[Event]:
+        """Take in one more piece of a call's content."""
+        call_id = text(report, "toolCallId")
+        if call_id is None or call_id in self._over:
+            return []
+        running = self._running.get(call_id)
+        call = ToolCall(call_id) if running is None else running.call
+        return self._now(call_id, call.with_piece(report.get("content")))
+
+    def refusing(self, call_id: str | None) -> None:
+        """Take in that a native call is refused, and that this is told by somebody else."""
+        if call_id is not None:
+            self._refused.add(call_id)
+
+    def _now(self, call_id: str, call: ToolCall) -> list[Event]:
+        events: list[Event] = []
+        identity = self.identify(call)
+        running = self._running.get(call_id)
+        if running is None:
+            agent = call.at(*self._profile.agent)
+            agent_id = agent if isinstance(agent, str) and agent else None
+            running = _Running(call, agent_id, identity.tool, identity.ask)
+            self._running[call_id] = running
+            events.append(
+                ToolAnnounced(tool=identity.tool, ask=identity.ask, tool_call_id=call_id, agent_id=agent_id)
+            )
+        running.call = call
+        if identity.ask == "native" or running.ask is None:  # native for good, and supplied unless that
+            running.tool, running.ask = identity.tool or running.tool, identity.ask
+        if call.end is not None:
+            return [*events, *self._finished(call_id, running, is_error=call.end == "badly")]
+        return [*events, *self._tracked(call_id, running)]
+
+    def _tracked(self, call_id: str, running: _Running) -> list[Event]:
+        """Let the correlation know what is known of a call that may ask."""
+        if running.ask == "native":
+            return self._untracked(call_id, running)
+        if running.questions is None:
+            running.questions = self._questions(running.call)
+        is_unnamed = self._profile.unnamed and not any(
+            name.written for name in self._profile.names(running.call)
+        )
+        if running.ask != "supplied" and not (is_unnamed and running.questions is not None):
+            return self._untracked(call_id, running)
+        running.is_tracked = True
+        return _correlated(self._correlation.announced(call_id, running.agent_id, running.questions))
+
+    def _untracked(self, call_id: str, running: _Running) -> list[Event]:
+        if not running.is_tracked:
+            return []
+        running.is_tracked = False
+        return _correlated(self._correlation.finished(call_id))
+
+    def _questions(self, call: ToolCall) -> tuple[Question, ...] | None:
+        for arguments in self._profile.arguments(call):
+            questions = parse(arguments)
+            if not isinstance(questions, Rejected):
+                return questions
+        return None
+
+    def _finished(self, call_id: str, running: _Running, *, is_error: bool) -> list[Event]:
+        del self._running[call_id]
+        self._over.add(call_id)
+        where: dict[str, Any] = {"tool_call_id": call_id, "agent_id": running.agent_id}
+        events: list[Event] = [ToolFinished(tool=running.tool, is_error=is_error, **where)]
+        if running.ask == "native":
+            if is_error and call_id not in self._refused:
+                self._refused.add(call_id)
+                events.append(NativeAskRefused(tool=running.tool, channel="launch", **where))
+            return events
+        if any(other.agent_id == call_id for other in self._running.values()):
+            self._drain(call_id)  # it had started a sub-agent
+        return [*events, *self._untracked(call_id, running)]
+
+    # -- asks -----------------------------------------------------------------------------------------------------
+
+    def asked(self, ask: Ask) -> Place:
+        """Take in an ask that reached the bridge; tell where it belongs, as far as that is known."""
+        found = self._correlation.arrived(ask.id, ask.questions, self._profile.call_id(ask.meta))
+        if found is None:
+            return Place()
+        siblings = sum(
+            running.agent_id == found.agent_id and call_id != found.call_id
+            for call_id, running in self._running.items()
+        )
+        return Place(found.call_id, found.agent_id, siblings)
+
+    def settled(self, ask: Ask) -> None:
+        """Take in that an ask is settled."""
+        self._correlation.settled(ask.id)
+
+    def drained(self) -> tuple[str, ...]:
+        """Take in that the main agent's turn ended; return the ids of the asks that ended with it."""
+        return self._drain(None)
+
+    def _drain(self, agent_id: str | None) -> tuple[str, ...]:
+        ended = {key for key, running in self._running.items() if running.agent_id == agent_id}
+        self._over |= ended
+        self._running = {key: running for key, running in self._running.items() if key not in ended}
+        return self._correlation.drained(agent_id)
+
+    def drained_all(self) -> tuple[str, ...]:
+        """Take in that the process ended; return the ids of the asks that ended with it."""
+        self._running.clear()
+        return self._correlation.drained_all()
+
+
+def _correlated(found: Correlated | None) -> list[Event]:
+    if found is None:
+        return []
+    return [QuestionCorrelated(question_id=found.ask_id, tool_call_id=found.call_id, agent_id=found.agent_id)]
