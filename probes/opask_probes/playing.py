@@ -67,6 +67,7 @@ class Take:
         failures: what did not fit the model's scenario.
         left: what was still there after the end: processes, folders.
         opened: how many asks were open at once, at the most.
+        places: what stands for the run's own paths and addresses in a recording.
     """
 
     plan: LaunchPlan | None = None
@@ -77,6 +78,7 @@ class Take:
     failures: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     opened: int = 0
+    places: dict[str, str] = field(factory=dict, repr=False)
 
     def of(self, kind: type[OneEvent]) -> list[OneEvent]:
         """Give the events of a kind."""
@@ -239,6 +241,7 @@ async def playing(
             ):
                 watcher = _Watcher(take, session)
                 take.plan = session.plan_launch(request)
+                take.places = _places(set_, take.plan)
                 plan = evolve(take.plan, argv=(*set_.enter, *take.plan.argv))
                 async with start(
                     session, plan, cwd=set_.sandbox.work, tee=watcher.tee, bounds=setting.bounds
@@ -295,6 +298,20 @@ class _Watcher:
     def _wake(self) -> None:
         if self._run is not None:
             self._run.changed()
+
+
+def _places(set_: Stage, plan: LaunchPlan) -> dict[str, str]:
+    sandbox = set_.sandbox
+    places = {
+        set_.url: "<model>",
+        str(sandbox.home): "<home>",
+        str(sandbox.tmp): "<tmp>",
+        str(sandbox.work): "<work>",
+        str(sandbox.root): "<sandbox>",
+    }
+    if plan.endpoint is not None:
+        places[str(plan.endpoint.folder)] = "<session>"
+    return places
 
 
 async def _left(set_: Stage, sockets: Path) -> tuple[str, ...]:

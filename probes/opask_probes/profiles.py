@@ -55,6 +55,7 @@ class Profile:
         marks_errors: whether the model's service can say that a tool's result is an error.
         slow_start: seconds that the ask server may take to start, as it may on a busy machine.
         long_wait: see `LongWait`; None where no limit is known.
+        unrecorded: fields of its messages that recordings leave out: a vendor's catalogues, bills, accounts.
     """
 
     runtime: str
@@ -70,6 +71,7 @@ class Profile:
     marks_errors: bool = True
     slow_start: float = 2.0
     long_wait: LongWait | None = None
+    unrecorded: frozenset[str] = frozenset()
 
 
 # -- claude ----------------------------------------------------------------------------------------------------------
@@ -109,6 +111,21 @@ _CLAUDE: Final = Profile(
         150,
         "a call of 120 s is moved to the background where the user's environment says so, and its answer is lost",
         {"CLAUDE_AUTO_BACKGROUND_TASKS": "1"},
+    ),
+    unrecorded=frozenset(
+        {
+            "agents",
+            "commands",
+            "memory_paths",
+            "modelUsage",
+            "models",
+            "plugins",
+            "skills",
+            "slash_commands",
+            "terminal_slash_commands",
+            "total_cost_usd",
+            "usage",
+        }
     ),
 )
 

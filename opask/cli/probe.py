@@ -1,0 +1,163 @@
+"""`opask probe`: what the registry says of a runtime, held against the runtime itself."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import signal
+import sys
+from typing import Any, Final
+
+import anyio
+
+from opask.cli import UsageError
+from opask.cli.logs import logging_to
+from opask.cli.output import Stream
+from opask.cli.stopping import Stopping
+from opask.cli.table import Colour, colour, is_coloured, width
+from opask.inert import inert_line, shorten
+
+__all__ = ["configure", "run"]
+
+HELP = "try on the real runtime, with a scripted model, whether its agents can ask"
+EXAMPLE = "opask probe claude --install"
+
+# The probes are a package of their own, in an extra, that nothing imports by name.
+_PROBES: Final = "opask_probes.command"
+_COLOURS: Final[dict[str, Colour]] = {"held": "green", "not held": "red", "not applicable": "dim"}
+_REASON_LENGTH: Final = 600
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("runtime", metavar="RUNTIME", help="the runtime, such as claude")
+    parser.add_argument("--route", metavar="ID", help="the route (default: the first one that is probed)")
+    parser.add_argument(
+        "--bin", metavar="PATH", help="the runtime's program (default: the pinned one that was installed)"
+    )
+    parser.add_argument(
+        "--install",
+        action="store_true",
+        help="install the pinned package, unless it is there, into a folder of opask's own",
+    )
+    parser.add_argument(
+        "--record", action="store_true", help="write a recording and the row's observation, in a clone"
+    )
+    parser.add_argument("--long", action="store_true", help="try the claims that take minutes, too")
+    parser.add_argument(
+        "--claim", action="append", default=[], metavar="ID", help="try this claim alone; may be given again"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Probe, and print what was found.
+
+    Returns:
+        1 where the registry calls the route verified and a claim did not hold, else 0; 128+n where signal n ended it.
+
+    Raises:
+        OpaskError: it cannot be probed, or not be recorded.
+    """
+    try:
+        command: Any = importlib.import_module(_PROBES)
+    except ImportError as error:
+        raise UsageError(
+            f"the probes need {error.name}, which is not installed; install opask[probe]"
+        ) from None
+    errand = command.Errand(
+        runtime=args.runtime,
+        route=args.route,
+        program=args.bin,
+        installs=args.install,
+        records=args.record,
+        is_long=args.long,
+        only=tuple(args.claim),
+    )
+    teller = _Teller(quiet=args.json)
+    program = command.find_program(errand, teller.note)
+    try:
+        result, stopped_by = anyio.run(_conduct, command, errand, program, teller, backend="asyncio")
+    finally:
+        teller.clear()
+    if stopped_by is not None:
+        print(f"opask probe: ended by {stopped_by.name}", file=sys.stderr)
+        return 128 + stopped_by
+    if args.json:
+        print(json.dumps(result.to_json(), ensure_ascii=False, indent=2))
+    else:
+        teller.sum_up(result)
+    return 1 if result.report.contradicts else 0
+
+
+async def _conduct(
+    command: Any, errand: Any, program: Any, teller: _Teller
+) -> tuple[Any, signal.Signals | None]:
+    stopping, result = Stopping(), None
+    with logging_to(Stream(sys.stderr)):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stopping.watch)
+            with stopping.scope:
+                watch = command.Watch(teller.begins, teller.ends)
+                result = await command.conduct(errand, program, watch, teller.note)
+            tasks.cancel_scope.cancel()
+    return result, stopping.by
+
+
+class _Teller:
+    """Shows how a probe goes on: findings on stdout, what is under way on stderr where that is a terminal.
+
+    Args:
+        quiet: whether findings are kept for the end.
+    """
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._is_live = sys.stderr.isatty()
+        self._coloured = is_coloured()
+
+    def note(self, text: str) -> None:
+        """Show what is under way."""
+        if self._is_live:
+            print(
+                f"\r\033[K… {shorten(text, (width(sys.stderr) or 80) - 4)}",
+                end="",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    def clear(self) -> None:
+        """Take that away."""
+        if self._is_live:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+    def begins(self, claim: Any) -> None:
+        """Show that a claim is tried."""
+        self.note(f"{claim.id}: {claim.says}")
+
+    def ends(self, finding: Any) -> None:
+        """Show what was found of it."""
+        self.clear()
+        if self._quiet:
+            return
+        word = finding.verdict.word
+        shown = colour(word.ljust(14), _COLOURS[word], on=self._coloured)
+        seconds = f"{finding.seconds:6.1f} s" if finding.seconds else " " * 8
+        print(f"{shown}  {seconds}  {finding.claim.id.ljust(11)}  {finding.claim.says}")
+        for reason in finding.verdict.reasons:
+            print(f"{' ' * 26}{shorten(reason, _REASON_LENGTH)}")
+        sys.stdout.flush()
+
+    def sum_up(self, result: Any) -> None:
+        """Show the sum of it."""
+        report = result.report
+        words = [finding.verdict.word for finding in report.findings]
+        counts = ", ".join(f"{words.count(word)} {word}" for word in _COLOURS if word in words)
+        version = report.version or "of an unknown version"
+        print(f"\n{report.runtime} {inert_line(version)} by {report.route} on {report.platform}: {counts}")
+        print(f"network: {inert_line(report.isolation)}")
+        print(f"registry: {report.support.summary}")
+        if result.recording is not None:
+            done = "written" if result.changed else "as it was"
+            print(f"recording: {result.to_json()['recording']}; the row's observation is {done}")

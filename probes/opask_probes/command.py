@@ -1,0 +1,120 @@
+"""What ``opask probe`` does, without what a terminal shows of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from opask.errors import OpaskError
+from opask.registry import shipped_path
+
+from . import recordings
+from .claims import CLAIMS
+from .install import install, installed
+from .probe import Report, Watch, case_of, probe
+from .profiles import profile
+
+__all__ = ["Errand", "Result", "conduct", "find_program"]
+
+
+@frozen(kw_only=True)
+class Errand:
+    """One probe, as it is asked for.
+
+    Args:
+        runtime: the runtime's name.
+        route: the route's id; the first that is probed by default.
+        program: the runtime's program, a path or a name on the PATH; the pinned one that was installed by default.
+        installs: whether the pinned one may be installed.
+        records: whether a recording and the row's observation are to be written.
+        is_long: whether the claims that take minutes are tried.
+        only: ids of the claims to try; all by default.
+
+    Raises:
+        OpaskError: there is no such claim, or there would be too little to record.
+    """
+
+    runtime: str
+    route: str | None = None
+    program: str | None = None
+    installs: bool = False
+    records: bool = False
+    is_long: bool = False
+    only: tuple[str, ...] = ()
+
+    def __attrs_post_init__(self) -> None:
+        known = [claim.id for claim in CLAIMS]
+        for name in self.only:
+            if name not in known:
+                raise OpaskError(f"there is no claim {name!r}; there is {', '.join(known)}")
+        if self.only and self.records:
+            raise OpaskError("a recording stands for all claims: leave --claim out, or --record")
+
+
+@frozen
+class Result:
+    """What came of it.
+
+    Args:
+        report: what was found.
+        recording: the recording that was written.
+        changed: whether the registry was.
+    """
+
+    report: Report
+    recording: Path | None = None
+    changed: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Give it as plain data."""
+        recording = None if self.recording is None else os.path.relpath(self.recording)
+        return {**self.report.to_json(), "recording": recording, "registry_changed": self.changed}
+
+
+def find_program(errand: Errand, notify: Callable[[str], object]) -> Path:
+    """Find the runtime's program, or install it.
+
+    Args:
+        errand: what is asked for.
+        notify: told, in a line, of what takes its time.
+
+    Raises:
+        OpaskError: it is not there, is not to be installed, or cannot be.
+    """
+    known = profile(errand.runtime, errand.route)
+    if errand.program is not None:
+        found = shutil.which(errand.program)
+        if found is None:
+            raise OpaskError(f"--bin {errand.program}: there is no such program; name one that can be run")
+        return Path(found).absolute()
+    if errand.installs:
+        notify(f"installing {known.runtime}, unless it is there")
+        return install(known.runtime)
+    return installed(known.runtime)
+
+
+async def conduct(errand: Errand, program: Path, watch: Watch, notify: Callable[[str], object]) -> Result:
+    """Probe a runtime, and record it where that is asked for; runs on asyncio.
+
+    Args:
+        errand: what is asked for.
+        program: from `find_program`.
+        watch: told how it goes on.
+        notify: told, in a line, of what takes its time.
+
+    Raises:
+        OpaskError: it cannot be probed, or not be recorded.
+    """
+    case = case_of(errand.runtime, errand.route, program)
+    report = await probe(case, long=errand.is_long, only=errand.only, watch=watch)
+    if not errand.records:
+        return Result(report)
+    recordings.check(case, report, shipped_path())
+    notify("recording")
+    take = await recordings.tour(case)
+    return Result(report, *recordings.write(case, take, report, shipped_path()))
