@@ -82,11 +82,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     name = next((word for word in arguments[:1] if not word.startswith("-")), "")
     try:
-        code = _main(name, arguments)
-        sys.stdout.flush()
+        try:
+            code = _main(name, arguments)
+        except SystemExit as exit_:  # argparse, for --help and --version
+            code = exit_.code if isinstance(exit_.code, int) else _FAILED
+        with contextlib.suppress(*(() if code == 0 else (OSError, ValueError))):
+            sys.stdout.flush()
         return code
-    except SystemExit as exit_:  # argparse, for --help and --version
-        return exit_.code if isinstance(exit_.code, int) else _FAILED
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:
@@ -94,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _FAILED
-    except Exception as error:
+    except (Exception, BaseExceptionGroup) as error:
         return _tell(name, _first(error))
 
 
@@ -121,7 +123,9 @@ def _main(name: str, arguments: list[str]) -> int:
     if getattr(module, "TAKES_REST", False) and "--" in arguments:
         at = arguments.index("--")
         arguments, rest = arguments[:at], arguments[at + 1 :]
-    args = parser.parse_args(arguments)
+    args, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        raise UsageError(f"unrecognized arguments: {' '.join(unknown)}; see `opask {name} --help`")
     args.rest = rest
     assert module is not None
     code: int = module.run(args)

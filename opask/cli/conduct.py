@@ -97,12 +97,12 @@ class _Conductor:
         self._stopping = Stopping()
         self._outcomes: Counter[str] = Counter()
         self._result: RunResult | None = None
-        self._output_gone = False
+        self._output_fault: Exception | None = None
         self.is_stuck = False
         stream = sys.stderr if errand.as_events else sys.stdout
         surface = self._surface(stream)
         # Where a card may be open, all text for that terminal has to go by its surface.
-        self._notes: Writer = surface or Stream(sys.stderr)
+        self._notes: Writer = surface if surface and sys.stderr.isatty() else Stream(sys.stderr)
         self._teller = Teller(surface or Stream(stream))
         self._sink = EventLines(sys.stdout.fileno()) if errand.as_events else self._teller
         self._feed = Feed(self._show, self._gone)
@@ -158,6 +158,8 @@ class _Conductor:
             session.subscribe(self._feed.put)
             if self._order is not None:
                 session.subscribe(self._order.hear)
+            # Before the scope's cancellation reaches the prompter: it is the host that cancels, not its shutdown.
+            self._stopping.first = session.cancel
             plan = session.plan_launch(
                 LaunchRequest(errand.argv, errand.env, cwd=(errand.cwd or Path()).absolute())
             )
@@ -175,10 +177,10 @@ class _Conductor:
 
     @property
     def _is_stopped(self) -> bool:
-        return self._stopping.by is not None or self._output_gone
+        return self._stopping.by is not None or self._output_fault is not None
 
-    def _gone(self) -> None:
-        self._output_gone = True
+    def _gone(self, error: Exception) -> None:
+        self._output_fault = error
         self._stopping.stop()
 
     def _show(self, event: Event) -> None:
@@ -213,8 +215,9 @@ class _Conductor:
         if self._stopping.by is not None:
             by = self._stopping.by
             return 128 + by, f"ended by {by.name}; {runtime} is ended{self._summary('; ')}"
-        if self._result is None:
-            return 1, "nobody reads the output any more"
+        if self._output_fault is not None or self._result is None:
+            quiet = isinstance(self._output_fault, BrokenPipeError)  # as with `| head`
+            return 1, None if quiet else f"the output cannot be written ({self._output_fault})"
         if not self._result.ok:
             return 1, f"{runtime} failed: {_why(self._result)}{self._summary('; ')}"
         return 0, None

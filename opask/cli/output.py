@@ -8,6 +8,7 @@ import json
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 from queue import SimpleQueue
 from typing import Protocol, TextIO
 
@@ -137,10 +138,10 @@ class Feed:
 
     Args:
         show: called with each event, in order with whatever else is to be shown.
-        gone: called on the loop, once, when nobody reads the output any more.
+        gone: called on the loop, once, with what is wrong when nothing can be written any more.
     """
 
-    def __init__(self, show: Callable[[Event], object], gone: Callable[[], object]) -> None:
+    def __init__(self, show: Callable[[Event], object], gone: Callable[[Exception], object]) -> None:
         self._show = show
         self._gone = gone
         self._items: SimpleQueue[Event | Callable[[], object] | None] = SimpleQueue()
@@ -170,8 +171,8 @@ class Feed:
                     self._show(item)
                 else:
                     item()
-        except (OSError, ValueError):  # nobody reads it, or it is closed
-            self._post(self._gone)
+        except (OSError, ValueError) as error:  # nobody reads it, or it is closed
+            self._post(partial(self._gone, error))
         finally:
             self._post(self._ended.set)
 

@@ -19,12 +19,14 @@ class Stopping:
     Attributes:
         scope: what is cancelled; may be replaced as a run goes on.
         by: the signal that came first, None where none did.
+        first: what is called before the scope is cancelled.
         hasten: what is called when there is a reason to stop and it is stopping already.
     """
 
     def __init__(self) -> None:
         self.scope = anyio.CancelScope()
         self.by: signal.Signals | None = None
+        self.first: Callable[[], object] | None = None
         self.hasten: Callable[[], object] | None = None
 
     async def watch(self) -> None:
@@ -40,6 +42,7 @@ class Stopping:
     def stop(self, number: signal.Signals | None = None) -> None:
         """Stop, for a signal or for another reason."""
         self.by = self.by or number
-        if self.scope.cancel_called and self.hasten is not None:
-            self.hasten()
+        call = self.hasten if self.scope.cancel_called else self.first
+        if call is not None:
+            call()
         self.scope.cancel()

@@ -1,0 +1,293 @@
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from cli_runtimes import ANSWERS, DATABASE, PARTS, SECONDS, Command, child_of, events
+from opask.cli.demo_adapter import DemoAdapter
+
+AGENT = Path(sys.modules[DemoAdapter.__module__].__file__ or "").with_name("demo_agent.py")
+# Stands in for a runtime: the demo's agent, started as the runtime that is named.
+ASKS = f"os.execv(sys.executable, [sys.executable, '-I', '-S', {str(AGENT)!r}, *sys.argv[1:]])"
+
+
+def run(folder: Path, script: str, *options: str, **more: Any) -> Command:
+    """Run a runtime of a few lines."""
+    return Command(folder, "run", "demo", "build it", "--allow-unverified", *options, runtime=script, **more)
+
+
+def test_events_are_json_lines_on_stdout_alone(tmp_path: Path) -> None:
+    """With --events stdout has nothing but the events, stamped and in order, from ready to the turn's end."""
+    code, out, err = run(tmp_path, ASKS, "--events", "--answers", ANSWERS).ends()
+    assert (code, err) == (0, "")
+    seen = events(out)
+    assert [event["seq"] for event in seen] == list(range(1, len(seen) + 1))
+    assert len({event["session_id"] for event in seen}) == 1
+    assert {event["event"] for event in seen} == {
+        *("session_ready", "turn_started", "text", "tool_announced", "question_asked"),
+        *("question_resolved", "tool_finished", "turn_ended"),
+    }
+    by_kind = {event["event"]: event for event in seen}
+    assert by_kind["session_ready"]["questions"] is True
+    assert by_kind["question_asked"]["tool_call_id"] == by_kind["tool_announced"]["tool_call_id"]
+    assert by_kind["question_resolved"]["answers"] == {DATABASE: "SQLite", PARTS: ["API", "Docs"]}
+    text = "".join(event["text"] for event in seen if event["event"] == "text")
+    assert text.startswith("I was asked to: build it. ")
+    assert text.endswith("The service will use “SQLite”. I will do first: “API”, “Docs”. \n")
+
+
+def test_with_events_a_person_is_asked_on_stderr(tmp_path: Path) -> None:
+    """Questions and their answers for a person stay out of the events."""
+    code, out, err = run(tmp_path, ASKS, "--events").ends("1\ns\n")
+    assert code == 0
+    assert [event["outcome"] for event in events(out) if event["event"] == "question_resolved"] == [
+        "answered"
+    ]
+    assert "[Database]" in err
+    assert "Answered: PostgreSQL" in err
+
+
+def test_with_events_a_gap_in_the_script_is_told_on_stderr(tmp_path: Path) -> None:
+    """The events carry why an ask was unavailable, and a person reads it too."""
+    code, out, err = run(tmp_path, ASKS, "--events", "--answers", "{}").ends()
+    assert code == 0
+    (resolved,) = [event for event in events(out) if event["event"] == "question_resolved"]
+    assert resolved["outcome"] == "unavailable"
+    assert err == f"opask run: not answered: {resolved['reason']}\n"
+    assert DATABASE in err
+
+
+def test_without_a_surface_nothing_is_attached(tmp_path: Path) -> None:
+    """--surface none gives the runtime no ask server, and says nothing of it; answers beside it do."""
+    script = "say('turn_started'); say('text', text=str('--server' in sys.argv)); end()"
+    assert run(tmp_path, script, "--surface", "none").ends() == (0, "False\ndemo is done\n", "")
+    assert run(tmp_path, script, "--surface", "none", "--answers", "{}").ends()[1] == "True\ndemo is done\n"
+
+
+def test_the_runtime_is_started_as_told(tmp_path: Path) -> None:
+    """Prompt, arguments behind ``--``, folder and environment reach the runtime as they are."""
+    script = (
+        "say('turn_started'); say('text', text=repr([sys.argv[1:], os.getcwd(), os.environ['X']])); end()"
+    )
+    options = ("--surface", "none", "--cwd", str(tmp_path), "--", "--model", "m", "--events")
+    code, out, _ = run(tmp_path, script, *options, env={"X": "ü"}).ends()
+    assert code == 0
+    assert out.splitlines()[0] == repr([["--model", "m", "--events", "--", "build it"], str(tmp_path), "ü"])
+
+
+def test_a_program_can_be_named(tmp_path: Path) -> None:
+    """--bin takes the place of the program on the PATH; one that is not there is named, with exit code 2."""
+    code, out, err = run(tmp_path, "", "--surface", "none", "--bin", "/nowhere/claude").ends()
+    assert (code, out) == (2, "")
+    assert err == "opask run: demo: there is no program '/nowhere/claude'; install it, or give its path\n"
+
+
+def test_a_route_that_nobody_saw_is_refused(tmp_path: Path) -> None:
+    """Without --allow-unverified a runtime that the registry does not vouch for is not started with an operator."""
+    command = Command(tmp_path, "run", "demo", "go", "--answers", "{}", runtime="end()")
+    code, out, err = command.ends()
+    assert (code, out) == (2, "")
+    assert err.startswith("opask run: demo")
+    assert "--allow-unverified" in err
+    assert err.count("\n") == 1
+    assert Command(tmp_path, "run", "demo", "go", "--surface", "none", runtime="end()").ends()[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        ("say('turn_started'); end('refused', True)", "refused, exit code 0"),
+        (
+            "sys.exit('no key \\x1b[31m: log in')",
+            "it ended before its turn did, exit code 1; it said: no key ␛[31m: log in",
+        ),
+        ("say('turn_started'); sys.exit(3)", "exited, exit code 3"),
+        (
+            "say('turn_started'); say('text', text='out of\\nmoney'); sys.exit(3)",
+            "exited, exit code 3; it said: money",
+        ),
+        ("os.kill(os.getpid(), 9)", "it ended before its turn did, killed by SIGKILL"),
+        ("end(); sys.exit(4)", "done, exit code 4"),
+    ],
+)
+def test_a_runtime_that_fails_is_told_in_a_line(tmp_path: Path, script: str, told: str) -> None:
+    """Whatever way a runtime fails, the exit code is 1 and stderr says how, and what it said last."""
+    code, _, err = run(tmp_path, script, "--surface", "none").ends()
+    assert (code, err) == (1, f"opask run: demo failed: {told}\n")
+
+
+def test_a_runtime_that_dies_while_it_asks_leaves_its_question_abandoned(tmp_path: Path) -> None:
+    """The end of a runtime ends what it asked: the outcome is named and the exit code is 1."""
+    command = run(tmp_path, f"say('turn_started'); pid = os.getpid(); {ASKS}", "--events")
+    asked = json.loads(command.until('"question_asked"'))
+    # The runtime's own end, and not the host's: the guard's only child.
+    guard = child_of(command.process.pid)
+    os.kill(child_of(guard), signal.SIGKILL)
+    code, out, err = command.ends()
+    assert code == 1
+    (resolved,) = [event for event in events(out) if event["event"] == "question_resolved"]
+    assert (resolved["outcome"], resolved["question_id"]) == ("abandoned", asked["question_id"])
+    assert "killed by SIGKILL; asked once, 1 abandoned" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_wait_that_runs_out_is_named(tmp_path: Path) -> None:
+    """--wait bounds how long an answer may take: the agent is told, and goes on."""
+    command = run(tmp_path, ASKS, "--events", "--wait", "0.2")
+    command.until('"tool_finished"')
+    code, out, _ = command.ends()
+    assert code == 0
+    assert events(out)[-1]["event"] == "turn_ended"
+
+
+def test_a_deaf_runtime_is_ended_by_a_second_ctrl_c(tmp_path: Path) -> None:
+    """The first SIGINT leaves the runtime time to end; the second one takes it."""
+    script = (
+        "signal.signal(signal.SIGINT, lambda *_: say('text', text='heard'));"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN); say('turn_started'); say('text', text='up')\n"
+        "while True: time.sleep(60)"
+    )
+    command = run(tmp_path, script, "--surface", "none", "--events")
+    command.until('"up"')
+    command.process.send_signal(signal.SIGINT)
+    command.until('"heard"')
+    began = time.monotonic()
+    command.process.send_signal(signal.SIGINT)
+    code, _, err = command.ends()
+    assert code == 130
+    assert err == "opask run: ended by SIGINT; demo is ended\n"
+    assert time.monotonic() - began < 2.5  # and not the three seconds that it has after a first one
+
+
+_OPENING = """
+import anyio
+from opask.bridge import Bridge
+async def attach(*_, **__):
+    signal.raise_signal(signal.SIGINT)
+    await anyio.sleep_forever()
+Bridge.attach = attach
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ("opask.adapters.adapter = lambda name: signal.raise_signal(signal.SIGINT)", ""),
+        (_OPENING, "opask run: ended by SIGINT; demo is ended\n"),
+    ],
+    ids=["before", "opening"],
+)
+def test_ctrl_c_while_it_starts_is_quiet(tmp_path: Path, more: str, told: str) -> None:
+    """A SIGINT before the runtime runs gives 130, no traceback, and leaves nothing."""
+    assert run(tmp_path, ASKS, more=more).ends() == (130, "", told)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reader_that_goes_away_ends_the_run(tmp_path: Path) -> None:
+    """When nobody reads the turn any more, the runtime is ended, and the exit code is 1 without a word."""
+    script = "say('turn_started')\nwhile True: say('text', text='more\\n')"
+    command = run(tmp_path, script, "--answers", "{}", stdin=subprocess.DEVNULL)
+    command.until("more")
+    assert command.process.stdout is not None
+    command.process.stdout.close()
+    assert command.process.wait(20) == 1
+    assert command.process.stderr is not None
+    assert command.process.stderr.read() == ""
+    command.process.stderr.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_output_that_nobody_takes_does_not_hold_an_interrupted_run(tmp_path: Path) -> None:
+    """With stdout full and unread, a run can still be interrupted."""
+    script = "say('turn_started')\nfor _ in range(3000): say('text', text='x' * 1000)\nsys.stderr.write('said'); time.sleep(60)"
+    command = run(tmp_path, script, "--surface", "none", "--events")
+    command.until('"turn_started"')
+    command.process.send_signal(signal.SIGINT)
+    assert command.process.wait(20) == 130
+    command.ends()
+    assert list(tmp_path.iterdir()) == []
+
+
+class Terminal:
+    """A terminal with the command line on it.
+
+    Args:
+        folder: its temporary folder.
+        arguments: the command's.
+    """
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self._leader, terminal = pty.openpty()
+        script = "import sys; from opask.cli import main; sys.exit(main(sys.argv[1:]))"
+        env = {
+            name: value for name, value in os.environ.items() if name not in {"XDG_RUNTIME_DIR", "NO_COLOR"}
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", script, *arguments],
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            env={**env, "TMPDIR": str(folder), "TERM": "xterm", "PYTHONUTF8": "1"},
+            start_new_session=True,
+        )
+        os.close(terminal)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._leader)
+
+    def until(self, part: str) -> str:
+        """Read until some text is on it; return all that came, without colours and movements."""
+        shown = ""
+        data = b""
+        while part not in shown:
+            assert select.select([self._leader], [], [], SECONDS)[0], shown
+            data += os.read(self._leader, 65536)
+            shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b[78]|\r", "", data.decode(errors="replace"))
+        return shown
+
+    def press(self, keys: str) -> None:
+        """Press keys."""
+        os.write(self._leader, keys.encode())
+
+
+def test_a_card_on_a_terminal_is_answered_by_keys(tmp_path: Path) -> None:
+    """On a terminal the turn streams, a card asks below it, and keys answer it."""
+    with Terminal(tmp_path, "demo") as terminal:
+        shown = terminal.until("Ctrl-C cancel")
+        assert "I was asked to: set up a small web service." in shown
+        assert shown.index("so I ask.") < shown.index("Which database")
+        time.sleep(0.3)  # a key that is too quick for a person is not taken
+        terminal.press("2")
+        terminal.until("Which parts")
+        time.sleep(0.3)
+        terminal.press("13\r")
+        shown = terminal.until("demo is done")
+        assert "The service will use “SQLite”. I will do first: “API”, “Docs”." in shown
+        assert terminal.process.wait(SECONDS) == 0
+
+
+def test_ctrl_c_on_a_card_ends_the_run(tmp_path: Path) -> None:
+    """Ctrl-C on a card cancels the question as the operator's, and ends the run like any Ctrl-C."""
+    with Terminal(tmp_path, "demo") as terminal:
+        terminal.until("Ctrl-C cancel")
+        terminal.press("\x03")
+        shown = terminal.until("asked once, 1 cancelled")
+        assert "opask demo: ended by SIGINT; demo is ended" in shown
+        assert terminal.process.wait(SECONDS) == 130
+    assert list(tmp_path.iterdir()) == []
