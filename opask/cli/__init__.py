@@ -30,7 +30,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "run": "run an agent that can ask you",
     "routes": "show which runtime can ask by which route, beside the versions installed here",
     "registry": "work with the registry of routes",
-    "probe": "see on the real runtime whether what the registry says still holds",
+    "probe": "try on the real runtime, with a scripted model, whether its agents can ask",
     "replay": "print the events that a recording of a runtime gives",
 }
 """The commands and what each does; one whose module is not there is left out."""

@@ -52,7 +52,7 @@ class Errand:
         env: its environment.
         prompt: what the agent is to do.
         operator: who is asked.
-        cwd: where it runs.
+        cwd: where it runs, absolute; here, unless told.
         wait: how long the operator may take for an ask; None for as long as it takes.
         as_events: whether events go to stdout, for a program, in place of the turn.
         allow_unverified: whether a route that nobody has seen to work may be used.
@@ -64,7 +64,7 @@ class Errand:
     env: Mapping[str, str] = field(repr=False)
     prompt: str
     operator: Operator
-    cwd: Path | None = None
+    cwd: Path = field(factory=Path.cwd)
     wait: timedelta | None = timedelta(minutes=5)
     as_events: bool = False
     allow_unverified: bool = False
@@ -160,9 +160,7 @@ class _Conductor:
                 session.subscribe(self._order.hear)
             # Before the scope's cancellation reaches the prompter: it is the host that cancels, not its shutdown.
             self._stopping.first = session.cancel
-            plan = session.plan_launch(
-                LaunchRequest(errand.argv, errand.env, cwd=(errand.cwd or Path()).absolute())
-            )
+            plan = session.plan_launch(LaunchRequest(errand.argv, errand.env, cwd=errand.cwd))
             if self._prompter is not None and not plan.questions:
                 self._note(
                     f"{plan.reason}: the agent runs without the ask tool; --answers would give it answers"

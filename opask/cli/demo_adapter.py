@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from opask.adapters import Conversation, Message
+from opask.correlation import Correlation
 from opask.errors import LaunchError
 from opask.events import (
     Event,
     MessageUnreadable,
     QuestionAsked,
+    QuestionCorrelated,
     SessionReady,
     TextSaid,
     ToolAnnounced,
@@ -52,12 +54,12 @@ class DemoAdapter:
     def plan_launch(self, request: LaunchRequest, endpoint: Endpoint | None, /) -> LaunchPlan:
         """Give the agent the ask server, where somebody is there to ask."""
         if endpoint is None:
-            return LaunchPlan(argv=request.argv, env=request.env, reason="nobody is there to ask")
+            return LaunchPlan(argv=request.argv, env=dict(request.env), reason="nobody is there to ask")
         at = request.argv.index("--")
         server = ("--server", json.dumps(endpoint.command))
         return LaunchPlan(
             argv=(*request.argv[:at], *server, *request.argv[at:]),
-            env=request.env,
+            env=dict(request.env),
             questions=True,
             wait=endpoint.wait,
             endpoint=endpoint,
@@ -74,7 +76,7 @@ class _Conversation:
         self._tool = plan.endpoint.tool if plan.endpoint else None
         self._in_turn = False
         self._prompted = False
-        self._open: list[str] = []
+        self._correlation = Correlation()
 
     def receive(self, message: Message | str | bytes, /) -> list[Event]:
         if not isinstance(message, Mapping):
@@ -94,36 +96,43 @@ class _Conversation:
             case {"type": "text", "text": str(text)}:
                 return [TextSaid(text=text)]
             case {"type": "tool_call", "id": str(call), "tool": str(tool)}:
-                return [ToolAnnounced(tool=tool, ask=self._kind(tool), tool_call_id=call)]
+                return self._announced(tool, call)
             case {"type": "tool_result", "id": str(call), "tool": str(tool), "is_error": bool(is_error)}:
+                self._correlation.finished(call)
                 return [ToolFinished(tool=tool, is_error=is_error, tool_call_id=call)]
             case {"type": "turn_ended", "reason": str(reason), "is_error": bool(is_error)}:
-                return self._turn_ended(reason, is_error=is_error)
+                return self._turn_ended(reason, is_error=is_error, dropped=self._correlation.drained())
         return [MessageUnreadable(reason="an unknown message")]
 
-    def _kind(self, tool: str) -> Literal["supplied"] | None:
-        return "supplied" if tool == self._tool else None
+    def _announced(self, tool: str, call: str) -> list[Event]:
+        if tool != self._tool:
+            return [ToolAnnounced(tool=tool, tool_call_id=call)]
+        events: list[Event] = [ToolAnnounced(tool=tool, ask="supplied", tool_call_id=call)]
+        found = self._correlation.announced(call)
+        if found is not None:
+            events.append(QuestionCorrelated(question_id=found.ask_id, tool_call_id=call))
+        return events
 
-    def _turn_ended(self, reason: str, *, is_error: bool) -> list[Event]:
-        dropped, self._open, self._in_turn = tuple(self._open), [], False
+    def _turn_ended(self, reason: str, *, is_error: bool, dropped: tuple[str, ...]) -> list[Event]:
+        self._in_turn = False
         return [TurnEnded(stop_reason=reason, is_error=is_error, dropped=dropped)]
 
     def ask_arrived(self, ask: Ask, /) -> list[Event]:
-        self._open.append(ask.id)
-        call: Any = ask.meta.get(_CALL_ID)
+        told: Any = ask.meta.get(_CALL_ID)
+        call = told if isinstance(told, str) else None
+        self._correlation.arrived(ask.id, ask.questions, call)
         return [
             QuestionAsked(
                 question_id=ask.id,
                 questions=ask.questions,
                 asked_at=ask.asked_at,
                 deadline=ask.deadline,
-                tool_call_id=call if isinstance(call, str) else None,
+                tool_call_id=call,
             )
         ]
 
     def ask_settled(self, ask: Ask, outcome: Outcome, /) -> list[Event]:
-        if ask.id in self._open:
-            self._open.remove(ask.id)
+        self._correlation.settled(ask.id)
         return []
 
     def decide(self, request: PermissionRequested, /) -> Verdict:
@@ -142,6 +151,7 @@ class _Conversation:
         return []
 
     def end_turn(self, reason: Literal["ended", "interrupted", "exited"], /) -> list[Event]:
-        if not self._in_turn and not self._open:
+        dropped = self._correlation.drained_all() if reason == "exited" else self._correlation.drained()
+        if not self._in_turn and not dropped:
             return []
-        return self._turn_ended(reason, is_error=reason != "ended")
+        return self._turn_ended(reason, is_error=reason != "ended", dropped=dropped)

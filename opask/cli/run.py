@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
             env=dict(os.environ),
             prompt=args.prompt,
             operator=operator,
-            cwd=args.cwd,
+            cwd=(args.cwd or Path()).resolve(),
             wait=args.wait,
             as_events=args.events,
             allow_unverified=args.allow_unverified,

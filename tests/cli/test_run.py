@@ -34,7 +34,8 @@ def test_events_are_json_lines_on_stdout_alone(tmp_path: Path) -> None:
     seen = events(out)
     assert [event["seq"] for event in seen] == list(range(1, len(seen) + 1))
     assert len({event["session_id"] for event in seen}) == 1
-    assert {event["event"] for event in seen} == {
+    # An ask may come before its call is announced, and is correlated then.
+    assert {event["event"] for event in seen} - {"question_correlated"} == {
         *("session_ready", "turn_started", "text", "tool_announced", "question_asked"),
         *("question_resolved", "tool_finished", "turn_ended"),
     }
