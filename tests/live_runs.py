@@ -135,7 +135,7 @@ async def opask_run(
     env: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Run]:
     """Start ``opask run RUNTIME PROMPT --events`` on a stage, with a pipe for its stdin; it has ended afterwards."""
-    argv = [str(OPASK), "run", runtime, prompt, "--events", "--allow-unverified", f"--bin={program}"]
+    argv = [str(OPASK), "run", runtime, prompt, "--events", f"--bin={program}"]
     argv += [f"--cwd={stage.sandbox.work}", *options, *(("--", *rest) if rest else ())]
     environment = stage.environment(
         RUNTIMES[runtime], {"OPASK_TRACE": str(stage.sandbox.root / "trace")}, env or {}

@@ -6,7 +6,7 @@ import sys
 
 import anyio
 
-from opask.events import NativeAskRefused, QuestionAsked, ToolAnnounced
+from opask.events import NativeAskRefused, QuestionAsked, QuestionCorrelated, ToolAnnounced
 from opask.questions import Ask
 
 from . import foreign
@@ -116,7 +116,8 @@ async def sub_agent(case: Case) -> list[str]:
         operator=Operator(answer),
     )
     problems = [*sound(take), *answered(take, answer), *correlated(take), *heard(take, "SQLite")]
-    if any(ask.agent_id is None for ask in take.of(QuestionAsked)):
+    later = {event.question_id: event.agent_id for event in take.of(QuestionCorrelated)}
+    if any((ask.agent_id or later.get(ask.question_id)) is None for ask in take.of(QuestionAsked)):
         problems.append("nothing tells that it was a sub-agent's question")
     return problems
 

@@ -50,11 +50,9 @@ async def played(stage_: Stage) -> None:
 
 
 def correlated(run: Run) -> None:
-    """Hold that each question is that of the call that was announced with the same arguments."""
-    announced = {event["tool_call_id"] for event in run.of("tool_announced", ask="supplied")}
-    asked = run.of("question_asked")
-    assert {event["tool_call_id"] for event in asked} == announced
-    assert len(asked) == len(announced)
+    """Hold that each announced call of the ask tool has exactly one question."""
+    announced = [event["tool_call_id"] for event in run.of("tool_announced", ask="supplied")]
+    assert sorted(event["tool_call_id"] for event in run.of("question_asked")) == sorted(announced)
 
 
 def resolved(run: Run, outcome: str) -> dict[str, Any]:
@@ -143,8 +141,7 @@ async def test_two_asks_of_one_message_wait_at_once(claude: Path, isolation: Iso
             await run.ends(0)
         await played(stage_)
     correlated(run)
-    assert run.of("question_asked")[1]["siblings_running"] == 1
-    assert [len(line["event"]) > 0 and line["outcome"] for line in run.traced].count("answered") == 2
+    assert sorted(line["event"].rpartition(".")[2] for line in run.traced) == ["answered"] * 2 + ["asked"] * 2
 
 
 async def test_a_sub_agent_asks(claude: Path, isolation: Isolation) -> None:
@@ -168,9 +165,12 @@ async def test_a_sub_agent_asks(claude: Path, isolation: Isolation) -> None:
             await run.ends(0)
         await played(stage_)
     correlated(run)
-    (announced,), (asked,) = run.of("tool_announced", ask="supplied"), run.of("question_asked")
-    assert asked["agent_id"]
-    assert announced["agent_id"] == asked["agent_id"] == resolved(run, "answered")["agent_id"]
+    (announced,) = run.of("tool_announced", ask="supplied")
+    # Where the call reached the bridge before the CLI announced it, whose it is is told later.
+    told = [*run.of("question_asked"), *run.of("question_correlated")]
+    assert {event.get("agent_id") for event in told} - {None} == {announced["agent_id"]}
+    assert announced["agent_id"]
+    resolved(run, "answered")
 
 
 @pytest.mark.long
