@@ -258,7 +258,7 @@ async def test_a_cancelled_run_is_interrupted_in_the_protocol() -> None:
     )
     result = await cancelled(session, script)
     assert (result.exit_code, result.stop_reason, result.stderr) == (0, "interrupted", "")
-    assert session.log == ["prompt go", "cancel", "interrupt", "end_turn exited"]
+    assert session.log == ["prompt go", "interrupt", "cancel", "end_turn exited"]
 
 
 async def test_a_cancelled_run_without_interrupt_is_ended_by_sigint() -> None:
@@ -294,7 +294,7 @@ async def test_a_run_can_be_cancelled() -> None:
             tasks.start_soon(run, session, plan("say('turn'); time.sleep(60)"), "go")
             await session.until(TurnStarted)
             scope.cancel()
-    assert session.log == ["prompt go", "cancel", "interrupt", "end_turn exited"]
+    assert session.log == ["prompt go", "interrupt", "cancel", "end_turn exited"]
 
 
 async def test_leaving_the_block_ends_the_runtime() -> None:

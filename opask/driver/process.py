@@ -19,7 +19,7 @@ from opask.driver.lines import LineCutter
 from opask.driver.permissions import PermissionDesk
 from opask.driver.terms import Bounds, DrivenSession, Policy, RunResult, Tee
 from opask.errors import OpaskError
-from opask.events import Event, TextSaid, ToolAnnounced, TurnEnded, TurnStarted
+from opask.events import Event, SessionReady, TextSaid, ToolAnnounced, TurnEnded, TurnStarted
 from opask.inert import inert
 from opask.launch import LaunchPlan
 from opask.permissions import PermissionRequested
@@ -59,6 +59,7 @@ class RunningRuntime:
         self._permissions = PermissionDesk(
             session, policy, bounds.permissions, tasks=tasks, send=self._send_one, fail=self._fail
         )
+        self._unable = anyio.Event()  # the agent is known not to be able to ask
         self._turn_over = anyio.Event()
         self._interrupted = False  # a turn that was, and is not over yet
         self._last_turn: TurnEnded | None = None
@@ -188,9 +189,11 @@ class RunningRuntime:
             return
         self._ending = True
         if polite:
+            in_turn = not self._turn_over.is_set()
+            # First, so that the agent does not go on to work with no answer.
+            interrupted = in_turn and self._send_interrupt()
             self._session.cancel()
-            if not self._turn_over.is_set():
-                interrupted = self._send_interrupt()
+            if in_turn:
                 self._permissions.withdraw()
                 if interrupted:
                     await _within(self._bounds.interrupt, self._turn_over)
@@ -220,11 +223,12 @@ class RunningRuntime:
     async def _listed(self) -> None:
         async with anyio.create_task_group() as tasks:
 
-            async def stop_waiting() -> None:
-                await self._exited.wait()
+            async def stop_waiting(event: anyio.Event) -> None:
+                await event.wait()
                 tasks.cancel_scope.cancel()
 
-            tasks.start_soon(stop_waiting)
+            tasks.start_soon(stop_waiting, self._exited)
+            tasks.start_soon(stop_waiting, self._unable)
             await self._session.listed(self._bounds.listed)
             tasks.cancel_scope.cancel()
 
@@ -282,6 +286,8 @@ class RunningRuntime:
         await self._send(self._session.outgoing())
 
     def _note(self, event: Event) -> None:
+        if isinstance(event, SessionReady) and not event.questions:
+            self._unable.set()
         if event.agent_id is not None:
             return
         if isinstance(event, TurnStarted | ToolAnnounced):
