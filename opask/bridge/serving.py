@@ -87,7 +87,8 @@ class ServedSession:
         self._sentences = sentences
         self._up: Future[None] = Future()
         self._down: Future[None] = Future()
-        self._listed = threading.Event()
+        self._listed = False
+        self._listed_or_down = threading.Event()
         self._connections: set[RuntimeConnection | HttpEndpoint] = set()
         # These belong to the bridge's loop.
         self.desk: AskDesk
@@ -120,9 +121,10 @@ class ServedSession:
         """Abandon asks whose turn is over."""
         self._thread.post(lambda: self.desk.turn_ended(ask_ids))
 
-    def listed(self, timeout: timedelta) -> bool:
+    def listed(self, timeout: timedelta) -> bool | None:
         """Wait, blocking, until the runtime has listed the tool over a connection that it kept."""
-        return self._listed.wait(timeout.total_seconds())
+        settled = self._listed_or_down.wait(timeout.total_seconds())
+        return self._listed or (None if settled else False)
 
     def call(self, arguments: object, meta: Mapping[str, Any]) -> DirectCall:
         """Call the tool without a connection, as `opask.testing.Agent` does."""
@@ -177,6 +179,7 @@ class ServedSession:
             shutil.rmtree(self._folder, ignore_errors=True)
             if not self._up.done():
                 self._up.set_exception(BridgeError("the bridge was closed meanwhile"))
+            self._listed_or_down.set()
             self._down.set_result(None)
 
     def _close_now(self) -> None:
@@ -257,7 +260,8 @@ class ServedSession:
             self._now_listed()
 
     def _now_listed(self) -> None:
-        self._listed.set()
+        self._listed = True
+        self._listed_or_down.set()
         self._session.tool_listed()
 
     def _served(self, method: str, params: Mapping[str, Any]) -> None:

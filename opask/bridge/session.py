@@ -68,8 +68,8 @@ class Desk(Protocol):
         """Abandon asks whose turn is over."""
         ...
 
-    def listed(self, timeout: timedelta) -> bool:
-        """Wait, blocking, until the runtime has listed the tool."""
+    def listed(self, timeout: timedelta) -> bool | None:
+        """Wait, blocking, until the runtime has listed the tool; None where the session was closed meanwhile."""
         ...
 
     def call(self, arguments: object, meta: Mapping[str, Any]) -> Call:
@@ -422,11 +422,11 @@ class Session:
         """Do as `listed`, blocking."""
         if self._desk is None or (self._plan is not None and not self._plan.questions):
             return False
-        if self._desk.listed(within):
-            return True
-        with self._lock:
-            self._publish([AskToolMissing(reason="timeout")])
-        return False
+        listed = self._desk.listed(within)
+        if listed is False:
+            with self._lock:
+                self._publish([AskToolMissing(reason="timeout")])
+        return listed is True
 
     async def aclose(self) -> None:
         """Close the session: what is pending is cancelled by the shutdown, the socket and the folder go. Idempotent."""

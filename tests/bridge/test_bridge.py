@@ -22,6 +22,7 @@ from opask import Answer, Answered, Ask, Cancelled, LaunchPlan, LaunchRequest, O
 from opask.bridge import Bridge
 from opask.bridge.sockets import BridgeFolder, sweep
 from opask.errors import BridgeError, RelayError, SocketPathError, UnverifiedRouteError, WaitTooLongError
+from opask.events import Event
 from opask.launch import LaunchFile
 from opask.testing import Agent, Scripted
 
@@ -213,6 +214,26 @@ async def test_a_blocked_host_does_not_delay_the_listing() -> None:
         thread.start()
         assert listed.wait(10)  # blocks this loop, and the bridge must not mind
         thread.join()
+
+
+async def test_a_wait_for_the_list_ends_with_the_session() -> None:
+    """Closing a session ends a wait that was given up too, so that none outlives it, and tells of no timeout."""
+    async with Bridge() as bridge:
+        session = await attach(bridge, "s", PlainAdapter(), Scripted({}))
+        events: list[Event] = []
+        session.subscribe(events.append)
+        listed: list[bool] = []
+        ended = threading.Event()
+
+        def wait() -> None:
+            listed.append(session.listed_sync(timedelta(hours=1)))
+            ended.set()
+
+        threading.Thread(target=wait).start()
+        await session.aclose()
+        assert await anyio.to_thread.run_sync(ended.wait, 10)
+        assert listed == [False]
+        assert events == []
 
 
 async def test_listed_tells_the_runtime_from_a_probe() -> None:
