@@ -12,13 +12,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .dialect import MalformedRequestError, Message, ModelRequest, ToolCall, ToolOffer, ToolResult, Turn
+from .filler import instance, pieces, tokens
 
 __all__ = ["Anthropic"]
 
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _CALL_ID = re.compile(r"[a-zA-Z0-9_-]+")
-# Characters a streamed piece: few and odd, so that readers meet pieces that end anywhere.
-_PIECE = 17
 
 
 class Anthropic:
@@ -59,7 +58,7 @@ class Anthropic:
         """Give a word, or the smallest value of the schema that the request demands."""
         form = (body.get("output_config") or {}).get("format") or body.get("output_format") or {}
         schema = form.get("schema")
-        return json.dumps(_instance(schema)) if schema else "ok"
+        return json.dumps(instance(schema)) if schema else "ok"
 
     def whole(self, request: ModelRequest, message: Message) -> dict[str, Any]:
         """Write a reply as one Message object."""
@@ -90,12 +89,12 @@ class Anthropic:
             opening: dict[str, Any]
             if block["type"] == "text":
                 opening = {"type": "text", "text": ""}
-                deltas = [{"type": "text_delta", "text": piece} for piece in _pieces(block["text"])]
+                deltas = [{"type": "text_delta", "text": piece} for piece in pieces(block["text"])]
             else:
                 opening = {**block, "input": {}}
                 encoded = json.dumps(block["input"], ensure_ascii=False)
                 deltas = [
-                    {"type": "input_json_delta", "partial_json": piece} for piece in ("", *_pieces(encoded))
+                    {"type": "input_json_delta", "partial_json": piece} for piece in ("", *pieces(encoded))
                 ]
             yield _event("content_block_start", index=index, content_block=opening)
             for delta in deltas:
@@ -114,7 +113,7 @@ class Anthropic:
     ) -> tuple[int, dict[str, Any]] | None:
         """Answer ``count_tokens``."""
         if method == "POST" and path == "/v1/messages/count_tokens":
-            return 200, {"input_tokens": _tokens(body)}
+            return 200, {"input_tokens": tokens(body)}
         return None
 
 
@@ -123,21 +122,13 @@ def _event(kind: str, **fields: Any) -> bytes:
     return f"event: {kind}\ndata: {data}\n\n".encode()
 
 
-def _pieces(text: str) -> list[str]:
-    return [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
-
-
-def _tokens(value: object) -> int:
-    return max(1, len(json.dumps(value, default=str)) // 4)
-
-
 def _usage(request: ModelRequest, message: Message) -> dict[str, Any]:
-    asked = _tokens([request.system, [turn.text for turn in request.turns]])
+    asked = tokens([request.system, [turn.text for turn in request.turns]])
     return {
         "input_tokens": asked,
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": 0,
-        "output_tokens": _tokens([message.text, [dict(call.arguments) for call in message.calls]]),
+        "output_tokens": tokens([message.text, [dict(call.arguments) for call in message.calls]]),
     }
 
 
@@ -288,23 +279,3 @@ def _result(block: Mapping[str, Any], where: str) -> ToolResult:
     if not isinstance(is_error, bool):
         raise MalformedRequestError(f"{where}.is_error: must be a boolean")
     return ToolResult(call_id, _text(block.get("content", ""), f"{where}.content"), is_error)
-
-
-def _instance(schema: Mapping[str, Any]) -> Any:
-    """Make the smallest value that a plain JSON schema admits, for side calls that demand a form."""
-    if choices := schema.get("enum"):
-        return choices[0]
-    if "const" in schema:
-        return schema["const"]
-    for union in ("anyOf", "oneOf"):
-        if union in schema:
-            return _instance(schema[union][0])
-    kind = schema.get("type")
-    if isinstance(kind, list):
-        kind = kind[0]
-    if kind == "object":
-        properties = schema.get("properties", {})
-        return {name: _instance(properties.get(name, {})) for name in schema.get("required", [])}
-    if kind == "array":
-        return [_instance(schema.get("items", {}))] * schema.get("minItems", 0)
-    return {"boolean": False, "integer": 0, "number": 0, "null": None}.get(str(kind), "ok")

@@ -45,11 +45,17 @@ class ToolCall:
 
 @frozen
 class ToolResult:
-    """What the runtime answered to a call."""
+    """What the runtime answered to a call.
+
+    Args:
+        call_id: the call's id.
+        text: what the model reads.
+        is_error: whether it is marked as an error; None where the dialect has no such mark.
+    """
 
     call_id: str
     text: str
-    is_error: bool
+    is_error: bool | None
 
 
 @frozen

@@ -79,7 +79,7 @@ class ExpectedResult:
     Args:
         contains: texts that it has.
         lacks: texts that it has not.
-        is_error: whether it is marked as an error; None for either.
+        is_error: whether it is marked as an error; None for either, and where the dialect has no such mark.
     """
 
     contains: tuple[str, ...] = ()
