@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -11,7 +11,16 @@ from attrs import Factory, field, frozen
 
 from opask.wire import SERVER_NAME, TOOL_NAME
 
-__all__ = ["Change", "Endpoint", "LaunchFile", "LaunchPlan", "LaunchRequest"]
+__all__ = [
+    "Change",
+    "Endpoint",
+    "LaunchFile",
+    "LaunchPlan",
+    "LaunchRequest",
+    "Overlay",
+    "OverlayFile",
+    "OverlayRecord",
+]
 
 
 def _strings(value: Any) -> tuple[str, ...]:
@@ -38,6 +47,8 @@ class LaunchRequest:
         clause: a text of the host's own in place of the adapter's clause for the system prompt.
         refuse: names of changes (`Change.name`) that the host does not want.
         cwd: where the agent is to work, absolute; needed by protocols that name the folder in-band (ACP).
+        folder: a private folder (0700) for files of the launch; the session gives its own where this is None.
+        version: the runtime's version, where it is known; the session gives the one that it was attached with.
     """
 
     argv: tuple[str, ...] = field(converter=_strings)
@@ -45,6 +56,8 @@ class LaunchRequest:
     clause: str | None = None
     refuse: frozenset[str] = field(default=frozenset(), converter=_names)
     cwd: Path | None = field(default=None, converter=_path)
+    folder: Path | None = field(default=None, converter=_path)
+    version: str | None = None
 
 
 @frozen
@@ -97,6 +110,56 @@ class LaunchFile:
 
 
 @frozen
+class OverlayFile:
+    """A file of an overlay that is made from the user's own, which is only read.
+
+    Args:
+        name: its name in the folder.
+        make: gives its text from the user's, None where there is none. It does no I/O, and raises `LaunchError` where
+            the user's stands against the launch. Bytes that are no UTF-8 are in the text as lone surrogates.
+    """
+
+    name: str
+    make: Callable[[str | None], str] = field(repr=False)
+
+
+@frozen
+class OverlayRecord:
+    """A file that a runtime keeps records in, by putting another in its place, link or not.
+
+    Args:
+        name: its name in the folder.
+        join: gives what the user's own is to hold, from what it holds when the session ends (None: there is none) and
+            what the runtime wrote. It does no I/O, and raises `ValueError` where it cannot read them.
+    """
+
+    name: str
+    join: Callable[[str | None, str], str] = field(repr=False)
+
+
+@frozen
+class Overlay:
+    """A folder that stands in for one of the user's while a session lasts.
+
+    It has a link to everything in the user's folder, so that what the runtime keeps (logins that rotate, saved
+    conversations) stays there, and a few files of its own.
+
+    Args:
+        path: the folder, made anew with mode 0700.
+        original: the user's folder, absolute; it need not be there yet.
+        files: what is made anew, with mode 0600.
+        folders: names of folders that the runtime keeps things in; where the user has none, one is made there.
+        records: files that the runtime replaces; linked where the user has none yet, too, and brought back at the end.
+    """
+
+    path: Path
+    original: Path
+    files: tuple[OverlayFile, ...] = field(default=(), converter=tuple[OverlayFile, ...])
+    folders: tuple[str, ...] = ()
+    records: tuple[OverlayRecord, ...] = field(default=(), converter=tuple[OverlayRecord, ...])
+
+
+@frozen
 class LaunchPlan:
     """The launch with the ask tool in it: merged, complete, ready to spawn.
 
@@ -118,6 +181,7 @@ class LaunchPlan:
         serves: whether the process is a server of its protocol: it begins with a handshake, takes prompts until it
             is ended, and its exit code says nothing of its work.
         unknowns: what nobody has seen of this runtime, in sentences for a person.
+        overlays: made by the session's `plan_launch` before it returns, gone with the session.
     """
 
     argv: tuple[str, ...] = field(converter=_strings)
@@ -140,3 +204,4 @@ class LaunchPlan:
     cwd: Path | None = field(default=None, converter=_path)
     serves: bool = False
     unknowns: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
+    overlays: tuple[Overlay, ...] = field(default=(), converter=tuple[Overlay, ...])

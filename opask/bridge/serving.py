@@ -176,6 +176,7 @@ class ServedSession:
         finally:
             if hasattr(self, "desk"):
                 self.desk.settle_all()
+            self._session.folder_goes()
             shutil.rmtree(self._folder, ignore_errors=True)
             if not self._up.done():
                 self._up.set_exception(BridgeError("the bridge was closed meanwhile"))

@@ -15,6 +15,7 @@ import anyio.to_thread
 from attrs import evolve
 
 from opask.adapters import Adapter, Conversation, DuplexConversation, Message
+from opask.bridge.overlays import bring_back, lay
 from opask.bridge.prompting import Prompting, operator_there
 from opask.bridge.publishing import Publisher, Record
 from opask.bridge.reporting import AskReporter
@@ -155,6 +156,11 @@ class Session:
             BridgeError: the session's files cannot be written, or it is closed.
         """
         endpoint = self._desk.endpoint if self._desk is not None else None
+        request = evolve(
+            request,
+            folder=request.folder or (None if endpoint is None else endpoint.folder),
+            version=request.version or self._version,
+        )
         reason = None
         if self._prompter is None:
             reason = "no prompter: the host attached none"
@@ -168,7 +174,7 @@ class Session:
         if endpoint is not None:
             self._check_route(plan)
             self._check_wait(plan)
-            self._write(plan)
+        self._write(plan)
         with self._lock:
             self._plan = plan
             self._conversation = self.adapter.conversation(plan)
@@ -208,16 +214,30 @@ class Session:
             )
 
     def _write(self, plan: LaunchPlan) -> None:
-        assert self._desk is not None
+        """Write what a launch needs; also with nobody there, so that the agent is told so."""
         for file in plan.files:
             try:
                 file.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 file.path.write_text(file.content, encoding="utf-8")
-                file.path.chmod(self._desk.file_mode)
+                file.path.chmod(0o600 if self._desk is None else self._desk.file_mode)
             except OSError as error:
                 raise BridgeError(
                     f"cannot write {file.path}: {error.strerror or error}; is the session closed?"
-                ) from (error)
+                ) from error
+        self.folder_goes()  # of a launch that was planned before
+        for overlay in plan.overlays:
+            try:
+                lay(overlay)
+            except OSError as error:
+                raise BridgeError(
+                    f"no folder could be made that stands in for {overlay.original}: {error.strerror or error} "
+                    f"({error.filename}); is the session closed, and that folder this user's own?"
+                ) from error
+
+    def folder_goes(self) -> None:
+        """Hear that the session's folder is about to be removed; called by the bridge."""
+        for overlay in self._plan.overlays if self._plan is not None else ():
+            bring_back(overlay)
 
     # -- the conversation -----------------------------------------------------------------------------------------
 

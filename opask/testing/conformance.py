@@ -60,6 +60,7 @@ _BEARER = "c9f1d7-the-bearer-token"
 _NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 _WAIT = timedelta(seconds=30)
 _CWD = Path("/srv/project")
+_FOLDER = Path("/run/opask/session")
 _ROUNDS = 300
 
 
@@ -104,14 +105,14 @@ class AdapterCase:
 def _endpoint(**changes: Any) -> Endpoint:
     endpoint = Endpoint(
         command=("/opt/python", "-I", "-S", "/opt/relay.py", "/run/opask/a1b2c3.sock"),
-        folder=Path("/run/opask/session"),
+        folder=_FOLDER,
         wait=_WAIT,
     )
     return attrs.evolve(endpoint, **changes)
 
 
 def _request(case: AdapterCase, **changes: Any) -> LaunchRequest:
-    return attrs.evolve(LaunchRequest(case.argv, dict(case.env), cwd=_CWD), **changes)
+    return attrs.evolve(LaunchRequest(case.argv, dict(case.env), cwd=_CWD, folder=_FOLDER), **changes)
 
 
 def _ask(number: int, meta: Mapping[str, Any]) -> Ask:
@@ -130,6 +131,7 @@ def _everything(plan: LaunchPlan) -> str:
         *plan.argv,
         *plan.env.values(),
         *(file.content for file in plan.files),
+        *(file.make(None) for overlay in plan.overlays for file in overlay.files),
         *map(str, plan.mcp_servers),
     ]
     return "\n".join(parts)
