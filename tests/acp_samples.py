@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from opask.adapters import Message
+from opask.events import Event
+from opask.intake import Rejected, parse
+from opask.launch import Endpoint, LaunchPlan, LaunchRequest
+from opask.questions import Ask
 from opask.testing.conformance import AdapterCase
+from opask_acp import AcpAdapter
+from opask_acp import adapter as acp
+from opask_acp.conversation import AcpConversation
 
 SESSION = "sess-1"
 ASK = "mcp__opask__ask_user_question"
@@ -167,3 +176,88 @@ CASES = (
     titled("titled", "agent", "--acp", "--model", "x"),
     told_by_itself("version-2", "npx", "agent", "acp"),
 )
+
+
+# -- conversations ---------------------------------------------------------------------------------------------------
+
+ENDPOINT = Endpoint(
+    command=("/opt/python", "-I", "-S", "/opt/relay.py", "/run/opask/a1b2c3.sock"),
+    folder=Path("/run/opask/session"),
+    wait=timedelta(minutes=5),
+    env={"X": "1"},
+)
+INITIALIZED: Mapping[str, Any] = {
+    "protocolVersion": 1,
+    "agentCapabilities": {
+        "loadSession": True,
+        "mcpCapabilities": {"http": True, "sse": False},
+        "sessionCapabilities": {"resume": {}},
+    },
+    "agentInfo": {"name": "made-up", "version": "4.5.6"},
+}
+ASKED: Mapping[str, Any] = {"questions": [{"question": "Which?", "options": ["a", "b"]}]}
+
+
+def planned(adapter: AcpAdapter = acp, endpoint: Endpoint | None = ENDPOINT, **changes: Any) -> LaunchPlan:
+    """Give a plan."""
+    request_: dict[str, Any] = {
+        "argv": ("agent", "acp"),
+        "env": {"PATH": "/bin"},
+        "cwd": Path("/srv/project"),
+    }
+    return adapter.plan_launch(LaunchRequest(**(request_ | changes)), endpoint)
+
+
+def begun(adapter: AcpAdapter = acp, endpoint: Endpoint | None = ENDPOINT, **changes: Any) -> AcpConversation:
+    """Give a conversation in which nothing was said."""
+    return adapter.conversation(planned(adapter, endpoint, **changes))
+
+
+def hear(conversation: AcpConversation, *messages: Message) -> list[Event]:
+    """Let a conversation hear messages; give all that it makes of them."""
+    return [event for message in messages for event in conversation.receive(message)]
+
+
+def due(conversation: AcpConversation) -> Message:
+    """Give the one message that is due."""
+    (message,) = conversation.outgoing()
+    return message
+
+
+def opened(
+    adapter: AcpAdapter = acp,
+    endpoint: Endpoint | None = ENDPOINT,
+    initialized: Mapping[str, Any] = INITIALIZED,
+    **changes: Any,
+) -> AcpConversation:
+    """Give a conversation that has its session."""
+    conversation = begun(adapter, endpoint, **changes)
+    hear(conversation, answer(due(conversation)["id"], **initialized))
+    hear(conversation, answer(due(conversation)["id"], sessionId=SESSION))
+    return conversation
+
+
+def in_turn(
+    adapter: AcpAdapter = acp, endpoint: Endpoint | None = ENDPOINT, **changes: Any
+) -> tuple[AcpConversation, Any]:
+    """Give a conversation in a turn, and the id of its prompt."""
+    conversation = opened(adapter, endpoint, **changes)
+    (message,) = conversation.prompt("Do the thing.")
+    return conversation, message["id"]
+
+
+def ask(number: int = 1, arguments: object = ASKED) -> Ask:
+    """Give an ask as it reaches the bridge."""
+    questions = parse(arguments)
+    assert not isinstance(questions, Rejected)
+    return Ask(
+        id=f"ask-{number}",
+        session_id="s",
+        questions=questions,
+        asked_at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+    )
+
+
+def of(kind: type[Any], events: Sequence[Event]) -> list[Any]:
+    """Give the events of a kind."""
+    return [event for event in events if isinstance(event, kind)]

@@ -147,10 +147,16 @@ class Calls:
         call = ToolCall(call_id) if running is None else running.call
         return self._now(call_id, call.with_piece(report.get("content")))
 
-    def refusing(self, call_id: str | None) -> None:
-        """Take in that a native call is refused, and that this is told by somebody else."""
-        if call_id is not None:
-            self._refused.add(call_id)
+    def refusing(self, call_id: str | None) -> list[Event]:
+        """Take in that a call turned out to be native and is refused; that itself is told by somebody else."""
+        if call_id is None:
+            return []
+        self._refused.add(call_id)
+        running = self._running.get(call_id)
+        if running is None:
+            return []
+        running.ask = "native"
+        return self._untracked(call_id, running)
 
     def _now(self, call_id: str, call: ToolCall) -> list[Event]:
         events: list[Event] = []

@@ -27,7 +27,8 @@ class HostClient:
         authenticate: the id of the authentication method to use, where the agent asks for one.
         capabilities: what the host can do for the agent (``clientCapabilities``), elicitation aside.
         methods: requests of the agent that the host answers itself, such as ``fs/read_text_file``; every other one
-            that opask does not know is answered as unknown, so that the agent does not wait for ever.
+            that opask does not know is answered as unknown, so that the agent does not wait for ever. Permission
+            requests, and the forms of the agent's own ask tool, are never among them.
         talks: whether the host has a client of its own, which opens the session and prompts. The conversation then
             only listens, and answers what is its business; give the client's messages to `sent`.
         info: who the agent is told that it talks to.

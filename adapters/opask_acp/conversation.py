@@ -270,17 +270,21 @@ class AcpConversation:
     # -- the agent's requests -------------------------------------------------------------------------------------
 
     def _requested(self, request: Request) -> list[Event]:
-        is_ours = request.method in (PERMISSION, ELICITATION)
-        if request.method in self._client.methods or (self._client.talks and not is_ours):
-            return []  # the host answers it
-        if is_ours and self._connection.is_foreign(request.params):
+        is_asking = request.method in (PERMISSION, ELICITATION)
+        if is_asking and self._connection.is_foreign(request.params):
+            if self._client.talks:
+                return []
             return self._answer(
                 jsonrpc.error(request.id, jsonrpc.INVALID_PARAMS, "There is no such session.")
             )
         if request.method == PERMISSION:
             return [*self._active(), *self._permission(request)]
+        if request.method == ELICITATION and self._permissions.is_native_form(request.params):
+            return [*self._active(), *self._native_form(request)]
+        if request.method in self._client.methods or (self._client.talks and not is_asking):
+            return []  # the host answers it
         if request.method == ELICITATION:
-            return [*self._active(), *self._form(request)]
+            return [*self._active(), self._permissions.form(request)]
         return self._answer(
             jsonrpc.error(request.id, jsonrpc.METHOD_NOT_FOUND, f"Unknown method: {request.method}")
         )
@@ -289,18 +293,20 @@ class AcpConversation:
         events = self._calls.reported(tool_call_of(request.params))
         asked = self._permissions.requested(request)
         if asked.ask == "native":
-            self._calls.refusing(asked.tool_call_id)  # the session tells of it when it decides
+            # The session tells of the refusal when it decides.
+            events += self._calls.refusing(asked.tool_call_id)
         return [*events, asked]
 
-    def _form(self, request: Request) -> list[Event]:
-        if not self._permissions.is_native_form(request.params):
-            return [self._permissions.form(request)]
+    def _native_form(self, request: Request) -> list[Event]:
         call_id = text(request.params, "toolCallId")
-        self._calls.refusing(call_id)
         self._answer(jsonrpc.result(request.id, {"action": "decline"}))
-        name = self._calls.name_of(call_id) or min(self._profile.native, default="")
-        agent_id = self._calls.agent_of(call_id)
-        return [NativeAskRefused(tool=name, channel="elicitation", tool_call_id=call_id, agent_id=agent_id)]
+        refused = NativeAskRefused(
+            tool=self._calls.name_of(call_id) or min(self._profile.native, default=""),
+            channel="elicitation",
+            tool_call_id=call_id,
+            agent_id=self._calls.agent_of(call_id),
+        )
+        return [*self._calls.refusing(call_id), refused]
 
     def _answer(self, message: Message) -> list[Event]:
         self._answers.append(message)

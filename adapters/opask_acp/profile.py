@@ -52,8 +52,8 @@ _ANSWER_OPTION: Final = re.compile(r"q\d+_(?:opt_\d+|skip|other)")
 _UNKNOWNS: Final = (
     "whether this agent gives the ask tool to its model at all: some accept MCP servers and ignore them",
     "how long it lets one call wait: a question may be cut short before the session's own limit",
-    "whether it has an ask tool of its own: one by a name that is not known is the host's to decide on",
-    "how it spells the ask tool: a request that does not carry the name in a field for it is the host's to decide on",
+    "whether it has an ask tool of its own: one by a name that is not known here is not denied by itself",
+    "how it spells the ask tool: a permission request without the tool's name in a field for it is left to the host",
 )
 
 
