@@ -15,12 +15,12 @@ from opask.questions import Ask
 
 from .case import Case
 from .playing import Operator, Playing
-from .scripts import DATABASE, NAME, given, says
+from .scripts import NAME, PARTS, given, says
 from .verdicts import answered, correlated, heard, sound
 
 __all__ = ["cancel", "long_wait", "relay_crash", "slow_start"]
 
-_SETTLES_S: Final = 10.0
+_SETTLES_S: Final = 5.0
 
 
 async def _for_ever(_: Ask) -> None:
@@ -32,14 +32,14 @@ async def cancel(case: Case) -> list[str]:
     problems: list[str] = []
     operator = Operator({}, before=_for_ever)
     async with case.playing(
-        says("I ask.", case.ask(DATABASE), expect=case.offer), operator=operator, mode="interruptible"
+        says("I ask.", case.ask(NAME), expect=case.offer), operator=operator, mode="interruptible"
     ) as run:
-        await run.until(QuestionAsked)
+        await run.until(QuestionAsked, in_turn=True)
         await run.runtime.interrupt()
         with anyio.move_on_after(_SETTLES_S) as waited:
             end = await run.until(QuestionResolved)
-            expected = ("agent",) if case.row.cancel_reaches_server else ("agent", "turn_end")
-            if end.outcome != "abandoned" or end.reason not in expected:
+            # Whether its cancel or the end of the turn is seen first is a matter of chance.
+            if end.outcome != "abandoned" or end.reason not in {"agent", "turn_end"}:
                 problems.append(f"the question ended as {end.outcome}: {end.reason or end.by}")
         if waited.cancelled_caught:
             problems.append(f"the question still waits {_SETTLES_S:g} s after the interrupt")
@@ -74,33 +74,33 @@ async def long_wait(case: Case) -> list[str]:
     async def take_time(_: Ask) -> None:
         await anyio.sleep(wait.seconds)
 
-    answer = {DATABASE: "SQLite"}
+    answer = {NAME: "Atlas"}
     take = await case.run(
-        says("I ask.", case.ask(DATABASE), expect=case.offer),
-        says("The operator said {{result}}", expect=given("SQLite")),
+        says("I ask.", case.ask(NAME), expect=case.offer),
+        says("The operator said {{result}}", expect=given("Atlas")),
         operator=Operator(answer, before=take_time),
         env=wait.env,
     )
-    return [*sound(take), *answered(take, answer), *heard(take, "SQLite")]
+    return [*sound(take), *answered(take, answer), *heard(take, "Atlas")]
 
 
 async def relay_crash(case: Case) -> list[str]:
     """Kill the relay while a question waits; then the agent asks another one."""
     resent = case.row.resend_after_crash
-    first_result = {True: given("SQLite"), False: case.failed(lacks=("SQLite",)), None: given(error=None)}
+    first_result = {True: given("Docs"), False: case.failed(lacks=("Docs",)), None: given(error=None)}
     crash_is_over = anyio.Event()
 
     async def wait(_: Ask) -> None:
         await crash_is_over.wait()
 
-    operator = Operator({DATABASE: "SQLite", NAME: "Boreas"}, before=wait)
+    operator = Operator({PARTS: ["Docs"], NAME: "Boreas"}, before=wait)
     async with case.playing(
-        says("I ask.", case.ask(DATABASE), expect=case.offer),
+        says("I ask.", case.ask(PARTS), expect=case.offer),
         says("I ask another.", case.ask(NAME), expect=first_result[resent]),
         says("The operator said {{result}}", expect=given("Boreas")),
         operator=operator,
     ) as run:
-        asked = await run.until(QuestionAsked)
+        asked = await run.until(QuestionAsked, in_turn=True)
         relays = set(run.relays())
         for relay in relays:
             os.kill(relay, signal.SIGKILL)

@@ -18,7 +18,7 @@ from attrs import Factory, define, evolve, field, frozen
 from opask.adapters import Adapter
 from opask.bridge import Bridge, Session
 from opask.driver import Bounds, RunningRuntime, RunResult, start
-from opask.events import Event, QuestionAsked, QuestionResolved
+from opask.events import Event, QuestionAsked, QuestionResolved, TurnEnded
 from opask.launch import LaunchPlan, LaunchRequest
 from opask.outcomes import Reply
 from opask.prompter import Prompter
@@ -161,15 +161,21 @@ class Playing:
         self.runtime.close_input()
         self.take.result = await self.runtime.wait()
 
-    async def until(self, kind: type[OneEvent], count: int = 1) -> OneEvent:
+    async def until(self, kind: type[OneEvent], count: int = 1, *, in_turn: bool = False) -> OneEvent:
         """Wait for so many events of a kind and give the last of them.
 
+        Args:
+            kind: the events' class.
+            count: how many.
+            in_turn: whether to wait no longer than the first turn goes on.
+
         Raises:
-            EOFError: the runtime has ended before.
+            EOFError: the runtime, or the turn, has ended before.
         """
         while len(found := self.take.of(kind)) < count:
-            if self.has_ended:
-                raise EOFError(f"the runtime ended before {kind.event} number {count}")
+            if self.has_ended or (in_turn and self.take.of(TurnEnded)):
+                what = "runtime" if self.has_ended else "turn"
+                raise EOFError(f"the {what} ended before {kind.event} number {count}")
             await self._changed.wait()
         return found[count - 1]
 

@@ -75,7 +75,7 @@ async def native(case: Case) -> list[str]:
 
 async def two(case: Case) -> list[str]:
     """Ask twice in one message."""
-    answers = {DATABASE: "SQLite", NAME: "Boreas"}
+    answers = {PARTS: ["Docs"], NAME: "Boreas"}
     together, first = anyio.Event(), anyio.Event()
 
     async def wait_for_the_other(ask: Ask) -> None:
@@ -87,12 +87,12 @@ async def two(case: Case) -> list[str]:
                 await together.wait()
 
     take = await case.run(
-        says("I ask.", case.ask(DATABASE), case.ask(NAME), expect=case.offer),
-        says("The operator said {{result}}", expect=two_given("SQLite", "Boreas")),
+        says("I ask.", case.ask(PARTS), case.ask(NAME), expect=case.offer),
+        says("The operator said {{result}}", expect=two_given("Docs", "Boreas")),
         operator=Operator(answers, before=wait_for_the_other),
     )
     problems = [*sound(take), *answered(take, *({text: word} for text, word in answers.items()))]
-    problems += [*correlated(take), *heard(take, "SQLite", "Boreas")]
+    problems += [*correlated(take), *heard(take, "Docs", "Boreas")]
     if case.row.parallel == "concurrent" and take.opened < 2:
         problems.append("the row says that two calls of one message run at once, and they did not")
     if case.row.parallel == "serial" and take.opened > 1:
@@ -105,17 +105,17 @@ async def two(case: Case) -> list[str]:
 async def sub_agent(case: Case) -> list[str]:
     """Ask from a sub-agent."""
     assert case.profile.sub_agent is not None
-    answer = {DATABASE: "SQLite"}
+    answer = {PARTS: ["Docs"]}
     take = await case.run(
         says("I delegate.", case.profile.sub_agent(SUB), expect=case.offer),
-        says("It reports {{result}}", expect=given("SQLite")),
+        says("It reports {{result}}", expect=given("Docs")),
         sub=(
-            says("I ask.", case.ask(DATABASE)),
-            says("The operator said {{result}}", expect=given("SQLite", lacks=("PostgreSQL",))),
+            says("I ask.", case.ask(PARTS)),
+            says("The operator said {{result}}", expect=given("Docs", lacks=("API",))),
         ),
         operator=Operator(answer),
     )
-    problems = [*sound(take), *answered(take, answer), *correlated(take), *heard(take, "SQLite")]
+    problems = [*sound(take), *answered(take, answer), *correlated(take), *heard(take, "Docs")]
     later = {event.question_id: event.agent_id for event in take.of(QuestionCorrelated)}
     if any((ask.agent_id or later.get(ask.question_id)) is None for ask in take.of(QuestionAsked)):
         problems.append("nothing tells that it was a sub-agent's question")
