@@ -189,11 +189,14 @@ class AskDesk:
 
     def delivered(self, entry: OpenAsk) -> None:
         """Take in that the result of an ask was written to the agent."""
+        now = anyio.current_time()
         if entry.outcome is not None and entry.ask.id in self._open:
-            entry.delivered_at = anyio.current_time()
             self._settle(entry, entry.outcome)
-            self._forget_recent(entry.delivered_at)
-            self._recent[entry.ask.id] = entry
+        elif self._recent.pop(entry.ask.id, None) is None:
+            return
+        entry.delivered_at = now
+        self._forget_recent(now)
+        self._recent[entry.ask.id] = entry
 
     def undelivered(self, entry: OpenAsk, link: Link) -> None:
         """Take in that a decided result could not be written over this link."""
@@ -253,7 +256,7 @@ class AskDesk:
         now = anyio.current_time()
         for entry in list(self._recent.values()):
             if entry.link is None and self._is_recent(entry, now) and _same_call(entry.ask, questions, meta):
-                del self._recent[entry.ask.id]
+                entry.link = link
                 return entry
         return None
 

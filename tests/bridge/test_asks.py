@@ -375,6 +375,22 @@ async def test_an_answer_lost_with_its_relay_is_given_again(session: Session, he
         await second.close()
 
 
+async def test_an_answer_lost_again_and_again_is_given_again(session: Session, held: Held) -> None:
+    """However often the relay dies with the answer in its hands, the operator is asked once."""
+    async with anyio.create_task_group() as tasks:
+        for attempt in range(4):
+            peer = await opened(session, tasks)
+            await peer.shake_hands()
+            call = await peer.call(ONE)
+            if not attempt:
+                held.reply(await held.next())
+            response = await peer.response(call)
+            assert response["result"]["structuredContent"] == {"answers": {"Which?": "a"}}
+            await peer.close()
+    assert not held.asked
+    assert len(await held.outcome()) == 1
+
+
 async def test_another_question_is_not_joined(session: Session, held: Held) -> None:
     """Only the same questions with the same ids are the same call."""
     async with anyio.create_task_group() as tasks:

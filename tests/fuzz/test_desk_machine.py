@@ -1,0 +1,416 @@
+"""Any interleaving of calls, cancels, drops, re-sent calls, replies, timeouts and ends, against a model of the desk."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import ExitStack, asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from attrs import Factory, define
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+)
+
+from opask.bridge.desk import AskDesk, Link, OpenAsk
+from opask.outcomes import (
+    Abandoned,
+    Answered,
+    Cancelled,
+    Outcome,
+    Sentences,
+    Skipped,
+    TimedOut,
+    Unavailable,
+)
+from opask.questions import Answer, Ask
+from opask.wire import ToolResult, tool_result
+
+WAIT, GRACE, MAX_PENDING = 60.0, 2.0, 4
+QUESTIONS = [{"question": text, "options": ["a", "b"]} for text in ("Which?", "Who?")]
+METAS: list[dict[str, Any]] = [{}, {"progressToken": 7}, {"call": "1"}, {"call": "2", "progressToken": 8}]
+FITTING: list[object] = [
+    Answered((Answer((0,)),), "op"),
+    Answered((Answer((1,)),), "op"),
+    Skipped("op"),
+    Unavailable("away"),
+    Cancelled("operator"),
+]
+# An option that there is not, an answer too many, and no reply at all.
+REPLIES = [*FITTING, Answered((Answer((9,)),), "op"), Answered((Answer((0,)),) * 2, "op"), None]
+
+
+class StillLoop(asyncio.SelectorEventLoop):
+    """A loop whose clock stands until it is put forward."""
+
+    now = 1024.0
+
+    def time(self) -> float:
+        """Return the time that it was put to."""
+        return self.now
+
+
+@define(eq=False)
+class Known:
+    """An ask as the model knows it."""
+
+    ask: Ask
+    reply: Callable[[object], object]
+    link: Link | None
+    opened: float
+    causes: set[str] = Factory(set)
+    replies: list[object] = Factory(list)
+    outcome: Outcome | None = None
+    told: list[Outcome] = Factory(list)
+    lost_at: float | None = None
+    delivered_at: float | None = None
+
+
+@define(eq=False)
+class Sent:
+    """One call of the tool."""
+
+    link: Link
+    question: Mapping[str, Any]
+    meta: Mapping[str, Any]
+    scope: anyio.CancelScope
+    known: Known | None = None
+    result: ToolResult | None = None
+    entry: OpenAsk | None = None
+    over: bool = False
+
+
+class DeskMachine(RuleBasedStateMachine):
+    """Drives a desk on asyncio, with the clock in hand; is its listener, and each of its connections."""
+
+    links = Bundle("links")
+    calls = Bundle("calls")
+
+    @initialize()
+    def open(self) -> None:
+        """Make the desk."""
+        self.stack = ExitStack()
+        self.loop = StillLoop()
+        self.portal: BlockingPortal = self.stack.enter_context(
+            start_blocking_portal("asyncio", {"loop_factory": lambda: self.loop})
+        )
+        self.known: dict[str, Known] = {}
+        self.sent: list[Sent] = []
+        self.here: Link | None = None  # over which a call is being made
+        self.delivering: OpenAsk | None = None
+        self.closed = False
+        self.refusals = 0
+        self.tasks = self.stack.enter_context(self.portal.wrap_async_context_manager(_cancelled_at_end()))
+        self.desk: AskDesk = self.portal.call(self._made)
+        self.tasks_before = self._count_tasks()
+
+    def _made(self) -> AskDesk:
+        return AskDesk(
+            "s",
+            self.tasks,
+            self,
+            wait=timedelta(seconds=WAIT),
+            grace=timedelta(seconds=GRACE),
+            heartbeat=timedelta(seconds=10),
+            max_pending=MAX_PENDING,
+            sentences=Sentences(),
+        )
+
+    def _count_tasks(self) -> int:
+        return len(self.portal.call(asyncio.all_tasks, self.loop))
+
+    def do(self, function: Callable[[], object]) -> None:
+        """Do something on the loop, and let it come to rest."""
+
+        async def doing() -> None:
+            function()
+            for _ in range(25):
+                await asyncio.sleep(0)
+
+        self.portal.call(doing)
+
+    # -- the desk's listener ---------------------------------------------------------------------------------------
+
+    def arrived(self, ask: Ask, /) -> Ask:
+        """Take in a new ask."""
+        return ask
+
+    def put(self, ask: Ask, on_reply: Callable[[object], object], /) -> Callable[[Outcome], object]:
+        """Remember how to reply."""
+        assert ask.id not in self.known
+        self.known[ask.id] = Known(ask, on_reply, self.here, self.loop.now)
+        return self.known[ask.id].told.append
+
+    def refused(self, ask: Ask, reason: str, by: str | None, /) -> None:
+        """Count it."""
+        self.refusals += 1
+
+    def settled(self, ask: Ask, outcome: Outcome, duration_ms: int, /) -> None:
+        """Hold the outcome to what has happened to the ask."""
+        known = self.known[ask.id]
+        assert known.outcome is None, f"settled twice: {known.outcome}, then {outcome}"
+        known.outcome = outcome
+        match outcome:
+            case Answered():
+                assert self.delivering is not None
+                assert self.delivering.ask.id == ask.id, "answered without a delivery"
+                assert outcome == known.replies[0]
+            case Cancelled(by="operator") | Skipped():
+                assert outcome == known.replies[0]
+            case Unavailable():
+                assert outcome == known.replies[0] or known.replies[0] not in FITTING
+            case TimedOut():
+                assert self.loop.now - known.opened >= WAIT
+            case Cancelled(by=by):
+                assert by in known.causes
+            case Abandoned(reason=reason):
+                assert reason in known.causes
+
+    # -- what happens ----------------------------------------------------------------------------------------------
+
+    @rule(target=links)
+    def connect(self) -> Link:
+        """Let the runtime connect."""
+        return Link()
+
+    @rule(target=calls, link=links, question=st.sampled_from(QUESTIONS), meta=st.sampled_from(METAS))
+    def call(self, link: Link, question: Mapping[str, Any], meta: Mapping[str, Any]) -> object:
+        """Call the tool, and see whether it is a new ask, one that is joined, or none."""
+        if link.lost:
+            return multiple()
+        open_before = [known for known in self.known.values() if known.outcome is None]
+        joined = self._joined(question["question"], meta)
+        count = len(self.known)
+        sent = Sent(link, question, meta, self.portal.call(anyio.CancelScope))
+
+        async def serve() -> None:
+            with sent.scope:
+                sent.result, sent.entry = await self.desk.call({"questions": [question]}, meta, link)
+                return
+            sent.over = True
+
+        self.here = link
+        self.do(lambda: self.tasks.start_soon(serve))
+        self.here = None
+        if joined is None and not self.closed and len(open_before) < MAX_PENDING:
+            assert len(self.known) == count + 1, "no ask was put to the operator"
+            sent.known = list(self.known.values())[-1]
+        else:
+            assert len(self.known) == count, "the operator was asked again"
+            if joined is None:
+                assert sent.result is not None
+                assert sent.result.is_error
+                assert sent.entry is None
+                sent.over = True
+            else:
+                joined.link = link
+                sent.known = joined
+                if joined.outcome is not None:
+                    assert sent.result == tool_result(joined.ask.questions, joined.outcome, Sentences())
+        self.sent.append(sent)
+        return sent
+
+    def _joined(self, text: str, meta: Mapping[str, Any]) -> Known | None:
+        """Return the ask that a call has to be joined to: an orphan that waits, else an answer that was lost."""
+
+        def fits(known: Known) -> bool:
+            call = known.ask.meta.get("call")
+            return known.ask.questions[0].text == text and (call is None or meta.get("call", call) == call)
+
+        orphans = [known for known in self.known.values() if known.link is None and fits(known)]
+        for known in orphans:
+            if known.outcome is None:
+                return known
+        for known in orphans:
+            if known.delivered_at is not None and self.loop.now - known.delivered_at <= GRACE:
+                return known
+        return None
+
+    @rule(target=calls, sent=calls)
+    def call_again(self, sent: Sent) -> object:
+        """Send a call again over a new connection, as a runtime does whose relay has gone."""
+        return self.call(Link(), sent.question, sent.meta)
+
+    @rule(sent=calls, reply=st.sampled_from(REPLIES))
+    def reply(self, sent: Sent, reply: object) -> None:
+        """Reply to an ask, in time or late."""
+        if (known := sent.known) is None:
+            return
+        before = self.refusals
+        late = known.outcome is not None or bool(known.replies)
+        if not late:
+            known.replies.append(reply)
+        self.do(lambda: known.reply(reply))
+        if late and isinstance(reply, Answered | Skipped):
+            assert self.refusals == before + 1, "a late answer was not refused"
+
+    @rule(sent=calls)
+    def answer_and_write(self, sent: Sent) -> None:
+        """Answer an ask and write the result at once."""
+        self.reply(sent, FITTING[0])
+        self.result_written(sent)
+
+    @rule(target=calls, sent=calls)
+    def crash_with_the_answer(self, sent: Sent) -> object:
+        """Lose the connection right after an answer was written to it, and send the call again."""
+        self.answer_and_write(sent)
+        self.drop_what_it_came_over(sent)
+        return self.call_again(sent)
+
+    @rule(sent=calls)
+    def agent_cancels(self, sent: Sent) -> None:
+        """Cancel a call over its own connection."""
+        if sent.over or sent.link.lost:
+            return
+        if sent.known is not None:
+            sent.known.causes.add("agent")
+        sent.over = True
+        if sent.entry is not None:
+            entry = sent.entry
+            self.do(lambda: self.desk.undelivered(entry, sent.link))
+        else:
+            self.do(sent.scope.cancel)
+
+    @rule(sent=calls)
+    def result_written(self, sent: Sent) -> None:
+        """Write a call's result."""
+        if sent.over or sent.link.lost or sent.entry is None:
+            return
+        sent.over = True
+        self.delivering = entry = sent.entry
+        self.do(lambda: self.desk.delivered(entry))
+        self.delivering = None
+        if sent.known is not None and isinstance(sent.known.outcome, Answered):
+            sent.known.delivered_at = self.loop.now
+
+    @rule(link=consumes(links), at_once=st.booleans())
+    def drop(self, link: Link, at_once: bool) -> None:
+        """End a connection; its calls are cancelled with it, or only once they are noticed."""
+        if link.lost:
+            return
+        now = self.loop.now
+        for known in self.known.values():
+            if known.link is link and known.outcome is None:
+                known.causes.add("disconnect")
+                known.link, known.lost_at = None, now
+            elif known.link is link and known.delivered_at is not None and now - known.delivered_at <= GRACE:
+                known.link, known.delivered_at = None, now
+        self.do(lambda: self.desk.lost(link))
+        if at_once:
+            self._end_calls(link)
+
+    @rule(sent=calls)
+    def notice(self, sent: Sent) -> None:
+        """Notice that a call's connection has ended."""
+        if sent.link.lost:
+            self._end_calls(sent.link)
+
+    def _end_calls(self, link: Link) -> None:
+        for sent in self.sent:
+            if sent.link is link and not sent.over:
+                sent.over = True
+                entry = sent.entry
+                if entry is None:
+                    self.do(sent.scope.cancel)
+                else:
+                    self.do(lambda entry=entry: self.desk.undelivered(entry, link))  # type: ignore[misc]
+
+    @rule(sent=calls)
+    def drop_what_it_came_over(self, sent: Sent) -> None:
+        """End the connection of a call."""
+        if not sent.link.lost:
+            self.drop(sent.link, at_once=True)
+
+    @rule(sent=calls, every=st.booleans())
+    def host_cancels(self, sent: Sent, every: bool) -> None:
+        """Cancel one ask, or all, for the host."""
+        if (known := sent.known) is None:
+            return
+        for each in self.known.values():
+            if every or each is known:
+                each.causes.add("host")
+        self.do(lambda: self.desk.cancel(None if every else known.ask.id, "host"))
+
+    @rule(sent=calls)
+    def turn_ends(self, sent: Sent) -> None:
+        """End the turn of an ask."""
+        if (known := sent.known) is None:
+            return
+        known.causes.add("turn_end")
+        self.do(lambda: self.desk.turn_ended((known.ask.id, "unknown")))
+        assert known.outcome is not None
+
+    @rule(seconds=st.sampled_from([0.125, GRACE - 0.0625, GRACE + 0.0625, WAIT]))
+    def time_passes(self, seconds: float) -> None:
+        """Put the clock forward."""
+
+        def forward() -> None:
+            self.loop.now += seconds
+
+        self.do(forward)
+        for known in self.known.values():
+            if known.outcome is None and known.link is None and known.lost_at is not None:
+                assert self.loop.now - known.lost_at < GRACE, "an orphan outlived its grace"
+            if known.outcome is None and not known.replies:
+                assert self.loop.now - known.opened < WAIT, "an ask outlived its wait"
+
+    @rule()
+    def close(self) -> None:
+        """Close the session's desk; calls that come now are told so."""
+        self.closed = True
+        for known in self.known.values():
+            known.causes |= {"shutdown", "disconnect"}
+        self.do(self.desk.close)
+
+    @invariant()
+    def what_is_open_is_what_has_not_settled(self) -> None:
+        """The desk and the model know the same asks, and never more than may be open."""
+        if not hasattr(self, "desk"):
+            return
+        waiting = [ask_id for ask_id, known in self.known.items() if known.outcome is None]
+        assert [ask.id for ask in self.desk.open_asks] == waiting
+        assert len(waiting) <= MAX_PENDING
+        for known in self.known.values():
+            assert known.told == ([] if known.outcome is None else [known.outcome])
+
+    def teardown(self) -> None:
+        """End the session: everything has settled, once, and no task is left."""
+        if not hasattr(self, "desk"):
+            return
+        try:
+            self.close()
+            for link in {sent.link for sent in self.sent}:
+                self.drop(link, at_once=True)
+            self.do(self.desk.settle_all)
+            assert not self.desk.open_asks
+            assert all(known.outcome is not None for known in self.known.values())
+            self.what_is_open_is_what_has_not_settled()
+            assert self._count_tasks() == self.tasks_before, "a task is left"
+        finally:
+            self.stack.close()
+
+
+@asynccontextmanager
+async def _cancelled_at_end() -> AsyncIterator[TaskGroup]:
+    async with anyio.create_task_group() as tasks:
+        yield tasks
+        tasks.cancel_scope.cancel()
+
+
+TestDesk = DeskMachine.TestCase
+TestDesk.__doc__ = (
+    "Each ask settles once, for a reason that has happened; a call that is sent again is never asked anew."
+)
+TestDesk.settings = settings(max_examples=min(settings.default.max_examples, 2000), stateful_step_count=60)
