@@ -7,11 +7,12 @@ runtime waits for.
 Exit codes: 0 a side closed; 2 wrong usage; 69 (EX_UNAVAILABLE) the socket cannot be reached.
 """
 
-import _socket  # `socket` costs half again the time of a bare start, and nothing of it is needed
+# The bare modules: `socket` and `signal` with their enums cost more than a whole start, and nothing of them is needed.
+import _signal  # type: ignore[import-not-found]
+import _socket
 import _thread
 import os
 import select
-import signal
 import sys
 
 CHUNK = 65536
@@ -52,7 +53,7 @@ def main(arguments: list[str]) -> int:
         print("usage: relay.py SOCKET", file=sys.stderr)
         return 2
     # Runtimes send SIGINT to their servers before they send the cancel that it stands for: let it pass through.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         connection.connect(arguments[0])
