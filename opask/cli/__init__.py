@@ -86,18 +86,26 @@ def main(argv: Sequence[str] | None = None) -> int:
             code = _main(name, arguments)
         except SystemExit as exit_:  # argparse, for --help and --version
             code = exit_.code if isinstance(exit_.code, int) else _FAILED
-        with contextlib.suppress(*(() if code == 0 else (OSError, ValueError))):
+        try:
             sys.stdout.flush()
+        except (OSError, ValueError):
+            _give_up_stdout()
+            if code == 0:
+                raise
         return code
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:
-        # Whoever read the output has gone; nothing more can be said there, not even at the interpreter's end.
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_stdout()
         return _FAILED
     except (Exception, BaseExceptionGroup) as error:
         return _tell(name, _first(error))
+
+
+def _give_up_stdout() -> None:
+    """Let what nobody reads any more go nowhere, at the interpreter's own last flush too."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _main(name: str, arguments: list[str]) -> int:
