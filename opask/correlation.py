@@ -6,7 +6,8 @@ the two together is, in this order:
 
 1. the exact id, where the ask carries the id of its call: no other call will do;
 2. the question text, where the runtime tells a call's arguments: the newest unclaimed call that asks the same;
-3. the order of announcement, only for a runtime that tells no arguments: the oldest unclaimed call.
+3. the order of announcement, only for a runtime, or a call, whose arguments are never told: the oldest such call
+   that is unclaimed.
 
 An ask is in one call at most and a call has one ask at most. A call that is over claims nothing, so neither does
 one that failed or only printed help. At the end of an agent's turn its calls are closed: no claim crosses turns,
@@ -144,6 +145,7 @@ class _Call:
     id: str
     agent_id: str | None = None
     questions: tuple[Question, ...] | None = None
+    is_untold: bool = False  # its arguments never will be
     state: CallState = CallState.UNSEEN
     ask: _Ask | None = field(default=None, repr=False)
 
@@ -184,7 +186,12 @@ class Correlation:
     # -- the runtime's side ---------------------------------------------------------------------------------------
 
     def announced(
-        self, call_id: str, agent_id: str | None = None, questions: Sequence[Question] | None = None
+        self,
+        call_id: str,
+        agent_id: str | None = None,
+        questions: Sequence[Question] | None = None,
+        *,
+        untold: bool = False,
     ) -> Correlated | None:
         """Take in an announced call, or more of one: arguments that became known only later.
 
@@ -192,6 +199,7 @@ class Correlation:
             call_id: the runtime's id.
             agent_id: the sub-agent that calls, None for the main agent.
             questions: what it asks; None while the runtime has not told.
+            untold: whether it never will of this call.
 
         Returns:
             The ask that waited for this call, if there is one.
@@ -199,6 +207,7 @@ class Correlation:
         call = self._calls.setdefault(call_id, _Call(call_id))
         if call.state is CallState.UNSEEN:
             call.agent_id = agent_id
+        call.is_untold = call.is_untold or untold
         if questions is not None and call.questions is None:
             call.questions = tuple(questions)
         call.sees(CallEvent.ANNOUNCED)
@@ -296,7 +305,7 @@ class Correlation:
             return False
         if call.questions is not None:
             return call.questions == ask.questions
-        return self._by_order
+        return self._by_order or call.is_untold
 
     def _bind(self, ask: _Ask, call: _Call) -> Correlated:
         call.sees(CallEvent.CLAIMED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from attrs import define, frozen
@@ -64,8 +64,10 @@ class _Running:
     agent_id: str | None
     tool: str
     ask: AskKind | None = None
+    arguments: Mapping[str, Any] | None = None  # where they are those of an ask
     questions: tuple[Question, ...] | None = None
     is_tracked: bool = False  # whether an ask may be this call's
+    is_untold: bool = False  # nothing but a permission request tells of it
 
 
 class Calls:
@@ -124,6 +126,14 @@ class Calls:
         running = self._running.get(call_id or "")
         return "" if running is None else running.tool
 
+    def arguments_of(self, call: ToolCall) -> Mapping[str, Any] | None:
+        """Return what a tool is called with, where that was told, in its latest report or before."""
+        if isinstance(call.raw_input, Mapping):
+            return call.raw_input
+        running = self._running.get(call.id)
+        told = running.arguments if running is not None else None
+        return told if told is not None else next(self._profile.arguments(call), None)
+
     def agent_of(self, call_id: str | None) -> str | None:
         """Return the sub-agent that made a running call, None for the main agent."""
         running = self._running.get(call_id or "")
@@ -137,6 +147,19 @@ class Calls:
         if call_id is None or call_id in self._over:
             return []
         return self._now(call_id, self.merged(report))
+
+    def asked_for(self, report: Message) -> list[Event]:
+        """Take in the report of a call that permission is asked for; of some calls there is no other."""
+        call_id = text(report, "toolCallId")
+        if call_id is None or call_id in self._over:
+            return []
+        return self._now(call_id, self.merged(report), untold=bool(self._profile.delegates))
+
+    def _delegate(self) -> str | None:
+        """Return the call that has started the only sub-agent there is; None where there is none, or several."""
+        delegates = self._profile.delegates
+        ids = [key for key, each in self._running.items() if each.tool in delegates and each.agent_id is None]
+        return ids[0] if len(ids) == 1 else None
 
     def grew(self, report: Message) -> list[Event]:
         """Take in one more piece of a call's content."""
@@ -158,21 +181,24 @@ class Calls:
         running.ask = "native"
         return self._untracked(call_id, running)
 
-    def _now(self, call_id: str, call: ToolCall) -> list[Event]:
+    def _now(self, call_id: str, call: ToolCall, *, untold: bool = False) -> list[Event]:
         events: list[Event] = []
         identity = self.identify(call)
         running = self._running.get(call_id)
         if running is None:
             agent = call.at(*self._profile.agent)
-            agent_id = agent if isinstance(agent, str) and agent else None
-            running = _Running(call, agent_id, identity.tool, identity.ask)
+            named = agent if isinstance(agent, str) and agent else None
+            agent_id = self._delegate() if named is None and untold else named
+            running = _Running(call, agent_id, identity.tool, identity.ask, is_untold=untold)
             self._running[call_id] = running
             events.append(
                 ToolAnnounced(tool=identity.tool, ask=identity.ask, tool_call_id=call_id, agent_id=agent_id)
             )
         running.call = call
         if identity.ask == "native" or running.ask is None:  # native for good, and supplied unless that
-            running.tool, running.ask = identity.tool or running.tool, identity.ask
+            if identity.ask is not None or not running.tool:
+                running.tool = identity.tool
+            running.ask = identity.ask
         if call.end is not None:
             return [*events, *self._finished(call_id, running, is_error=call.end == "badly")]
         return [*events, *self._tracked(call_id, running)]
@@ -182,14 +208,18 @@ class Calls:
         if running.ask == "native":
             return self._untracked(call_id, running)
         if running.questions is None:
-            running.questions = self._questions(running.call)
+            self._read(running)
         is_unnamed = self._profile.unnamed and not any(
             name.written for name in self._profile.names(running.call)
         )
         if running.ask != "supplied" and not (is_unnamed and running.questions is not None):
             return self._untracked(call_id, running)
         running.is_tracked = True
-        return _correlated(self._correlation.announced(call_id, running.agent_id, running.questions))
+        return _correlated(
+            self._correlation.announced(
+                call_id, running.agent_id, running.questions, untold=running.is_untold
+            )
+        )
 
     def _untracked(self, call_id: str, running: _Running) -> list[Event]:
         if not running.is_tracked:
@@ -197,12 +227,13 @@ class Calls:
         running.is_tracked = False
         return _correlated(self._correlation.finished(call_id))
 
-    def _questions(self, call: ToolCall) -> tuple[Question, ...] | None:
-        for arguments in self._profile.arguments(call):
+    def _read(self, running: _Running) -> None:
+        """Read what a call asks, if that is told."""
+        for arguments in self._profile.arguments(running.call):
             questions = parse(arguments)
             if not isinstance(questions, Rejected):
-                return questions
-        return None
+                running.arguments, running.questions = arguments, questions
+                return
 
     def _finished(self, call_id: str, running: _Running, *, is_error: bool) -> list[Event]:
         del self._running[call_id]

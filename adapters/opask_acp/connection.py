@@ -179,7 +179,8 @@ class Connection:
 
     def refused(self, method: str, error: Message) -> str:
         """Return, in words, why the agent refused a request."""
-        why, code = shorten(text(error, "message") or "no reason given", _REASON_LENGTH), error.get("code")
+        said = filter(None, (text(error, "message"), _details(error.get("data"))))
+        why, code = shorten(": ".join(said) or "no reason given", _REASON_LENGTH), error.get("code")
         told = f"{method} failed: {why}" + (f" ({code})" if isinstance(code, int) else "")
         if code != _AUTH_REQUIRED or method not in OPENS:
             return told
@@ -193,6 +194,13 @@ class Connection:
         """Take in that the agent gives no session."""
         self.failure = reason
         self.steps(Step.FAIL)
+
+
+def _details(data: object) -> str:
+    """Return what an error says beside its message, which often says nothing; empty where there is no more."""
+    if not isinstance(data, dict):
+        return data if isinstance(data, str) else ""
+    return next((said for name in ("details", "error", "message") if (said := text(data, name))), "")
 
 
 def _method_id(way: object) -> str | None:

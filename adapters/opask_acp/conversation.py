@@ -35,7 +35,7 @@ from opask_acp.calls import Calls
 from opask_acp.client import HostClient
 from opask_acp.connection import OPENS, PROMPT, Connection
 from opask_acp.jsonrpc import Fault, Message, Notification, Request, Response, mapping, text
-from opask_acp.messages import prompt_blocks
+from opask_acp.messages import prompt_blocks, prompt_text
 from opask_acp.naming import ask_tools
 from opask_acp.permissions import ELICITATION, PERMISSION, Permissions, tool_call_of
 from opask_acp.profile import Profile
@@ -71,6 +71,7 @@ class AcpConversation:
         self._is_dropped = False  # such a prompt was dropped, and its turn has to be told
         self._is_started = False  # the running turn was told to have started
         self._is_accepted = False  # version 2: the running turn's prompt was taken
+        self._command: str | None = None  # the running turn's prompt, where it is none for the model
         self._clause = plan.clause if profile.clause_by == "prompt" else None
         self._is_ready = False
         self._is_listed = False
@@ -162,7 +163,7 @@ class AcpConversation:
         if is_error is None:
             cancelled_itself = stop_reason == "cancelled" and connection.state is not State.CANCELLING
             is_error = cancelled_itself or stop_reason in _FAILED_STOPS
-        events = self._not_listed()
+        events = self._missing()
         events.append(TurnEnded(stop_reason=stop_reason, is_error=is_error, dropped=self._calls.drained()))
         self._is_started = self._is_accepted = False
         connection.steps(Step.TURN_OVER)
@@ -210,6 +211,14 @@ class AcpConversation:
         self._is_ready = True
         version = self._profile.version(self._connection.agent.answer)
         return [SessionReady(questions=questions, version=version, reason=reason)]
+
+    def _missing(self) -> list[Event]:
+        """Tell what is known of a tool that the agent has not taken the list of, as a turn is over."""
+        command, self._command = self._command, None
+        if command is None or self._endpoint is None:
+            return self._not_listed()
+        told = self._profile.missing(command, self._texts.answer, self._endpoint.server)
+        return [] if told is None or self._is_listed else [told]
 
     def _not_listed(self) -> list[Event]:
         """Tell, once, that a turn went by and the agent never asked for the tool's list."""
@@ -290,7 +299,7 @@ class AcpConversation:
         )
 
     def _permission(self, request: Request) -> list[Event]:
-        events = self._calls.reported(tool_call_of(request.params))
+        events = self._calls.asked_for(tool_call_of(request.params))
         asked = self._permissions.requested(request)
         if asked.ask == "native":
             # The session tells of the refusal when it decides.
@@ -403,10 +412,15 @@ class AcpConversation:
         if connection.state is not State.IDLE or self._held is None:
             return connection.handshake()
         said, self._held = self._held, None
-        clause = None if self._profile.is_command(said) else self._clause
+        self._prompted(said)
+        clause = None if self._command is not None else self._clause
         self._clause = self._clause if clause is None else None
         blocks = prompt_blocks(said, clause)
         return connection.request(PROMPT, {"sessionId": connection.session_id, "prompt": blocks})
+
+    def _prompted(self, said: str | None) -> None:
+        self._command = said if said is not None and self._profile.is_command(said) else None
+        self._texts.prompted(keeps=self._command is not None)
 
     def sent(self, message: Message | str | bytes, /) -> list[Event]:
         """Take in a message that was sent and did not come from here."""
@@ -415,7 +429,10 @@ class AcpConversation:
         for each in value if isinstance(value, list) else [value]:
             match jsonrpc.read(each):
                 case Request(id=id_, method=method, params=params):
-                    self._connection.follow(id_, method, params)
+                    connection = self._connection
+                    if method == PROMPT and not connection.in_turn and not connection.is_foreign(params):
+                        self._prompted(prompt_text(params))
+                    connection.follow(id_, method, params)
                 case Notification(method="session/cancel", params=params):
                     if not self._connection.is_foreign(params):
                         self._connection.steps(Step.CANCEL)

@@ -156,7 +156,7 @@ class Planning:
                 )
         if not request.argv:
             raise self.refused("the argv is empty; it has to start with the agent's program", "argv")
-        if request.cwd is None or not request.cwd.is_absolute():
+        if self.profile.names_folder and (request.cwd is None or not request.cwd.is_absolute()):
             raise self.refused(
                 "the protocol wants the folder that the agent works in, absolute: LaunchRequest(…, cwd=…)",
                 "cwd",
@@ -194,7 +194,7 @@ class Planning:
         if named is None:
             raise self.refused(
                 f"a tool of one of the servers {', '.join(map(repr, servers))} can get the name of the ask tool, "
-                "whatever the ask server is called; give that server another name",
+                "whatever the ask server is called; give that server another name, or leave it out",
                 "mcp_servers",
             )
         if named.server != endpoint.server and not self.pulls("session-server-name"):

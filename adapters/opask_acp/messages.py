@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 from attrs import frozen
 
 from opask.launch import Endpoint
-from opask_acp.jsonrpc import Message, at, mapping
+from opask_acp.jsonrpc import Message, at, items, mapping, text
 
 __all__ = [
     "PROTOCOL_VERSION",
@@ -19,6 +19,7 @@ __all__ = [
     "cancelled_permission",
     "initialize",
     "prompt_blocks",
+    "prompt_text",
     "selected_permission",
     "server_entry",
     "server_entry_for",
@@ -125,6 +126,12 @@ def prompt_blocks(text: str, clause: str | None) -> Sequence[Message]:
     """Return a prompt's content: the host's own text, and what else the agent has to be told in a block behind it."""
     texts = [text] if clause is None else [text, f"\n\n{clause}"]
     return [{"type": "text", "text": each} for each in texts]
+
+
+def prompt_text(params: Message) -> str | None:
+    """Return the text that a prompt begins with, by which an agent knows a command; None where it has none."""
+    first = next(iter(items(params, "prompt")), None)
+    return text(first, "text") if isinstance(first, Mapping) and first.get("type") == "text" else None
 
 
 def selected_permission(option_id: str) -> Message:

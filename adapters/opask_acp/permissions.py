@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
+from attrs import evolve
+
 from opask.launch import Endpoint
 from opask.names import ToolName
 from opask.permissions import Allow, Defer, Deny, PermissionOption, PermissionRequested, Verdict
@@ -74,13 +76,11 @@ class Permissions:
         """Read a permission request whose call has been taken in."""
         options = options_of(request.params)
         call, identity = self._identity(request.params, options)
-        raw_input = call.raw_input
-        arguments = raw_input if isinstance(raw_input, dict) else next(self._profile.arguments(call), None)
         proven = identity.proven and self._endpoint is not None
         return PermissionRequested(
             request_id=_name(request.id),
             tool=identity.tool,
-            arguments=arguments if isinstance(arguments, dict) else None,
+            arguments=self._calls.arguments_of(call),
             ask="native" if identity.ask == "native" else "supplied" if proven else None,
             options=options,
             tool_call_id=call.id or None,
@@ -108,7 +108,8 @@ class Permissions:
         return self._calls.is_native(text(params, "toolCallId"))
 
     def _identity(self, params: Message, options: Sequence[PermissionOption]) -> tuple[ToolCall, Identity]:
-        call = self._calls.merged(tool_call_of(params))
+        report = tool_call_of(params)
+        call = evolve(self._calls.merged(report), permission=report)
         identity = self._calls.identify(call, options)
         if self._calls.is_native(call.id):
             identity = Identity(identity.tool, "native", proven=False)

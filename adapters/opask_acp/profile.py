@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from attrs import Factory, frozen
 
+from opask.events import AskToolMissing
 from opask.launch import Change, Endpoint, LaunchPlan
 from opask.names import ToolName, sanitise
 from opask.permissions import PermissionOption
@@ -81,6 +82,8 @@ class Profile:
         written: where the runtime itself, and never the model, writes a tool's name: only these let a call through.
         titles: where a tool's name may stand beside that; good enough to tell of a call, or to deny it.
         agent: where the call of a sub-agent names the call that started it.
+        delegates: tools that start a sub-agent, of a runtime that never announces a sub-agent's calls: one that
+            nothing but a permission request tells of is a sub-agent's then.
         by_order: whether it never reports a call's arguments, so that only the order tells which ask is whose.
         unnamed: whether it reports calls under no name that can be known, so that one with exactly an ask's questions
             is taken for that ask's.
@@ -90,6 +93,7 @@ class Profile:
         clause_by: who says how the operator is reached: the first prompt, or the launch (`pull` sees to it then).
         transports: how it reaches an MCP server named in-band, preferred first.
         hold_prompt: whether the first prompt has to wait until the runtime has listed the tool.
+        names_folder: whether the folder that the agent works in has to be named in-band.
         own_changes: the levers that `pull` may pull, by name.
         unknowns: what nobody has seen of it, in sentences for a person.
     """
@@ -100,6 +104,7 @@ class Profile:
     written: tuple[Place, ...] = _WRITTEN
     titles: tuple[Place, ...] = (("title",),)
     agent: Place = ("_meta", "claudeCode", "parentToolUseId")
+    delegates: frozenset[str] = frozenset()
     by_order: bool = False
     unnamed: bool = True
     elicitation: bool = False
@@ -107,6 +112,7 @@ class Profile:
     clause_by: Literal["prompt", "launch"] = "prompt"
     transports: tuple[Literal["stdio", "http"], ...] = ("stdio", "http")
     hold_prompt: bool = True
+    names_folder: bool = True
     own_changes: Mapping[str, Change] = Factory(dict)
     unknowns: tuple[str, ...] = _UNKNOWNS
 
@@ -148,7 +154,7 @@ class Profile:
             is_told = call.at("_meta", "is_mcp_tool_call") is True
             yield Named(ToolName(server, tool).spelled(self.templates[0], self.mangled), is_told)
 
-    def arguments(self, call: ToolCall) -> Iterator[object]:
+    def arguments(self, call: ToolCall) -> Iterator[Mapping[str, Any]]:
         """Give what a call's arguments may be, as far as they are there in whole."""
         yield from bare(call.raw_input)
         for text in dict.fromkeys((*call.texts[:1], "".join(call.texts))):
@@ -202,6 +208,16 @@ class Profile:
     def is_command(self, prompt: str) -> bool:
         """Tell whether a prompt is a command to the runtime and not to its model, which nothing may be put behind."""
         return prompt.lstrip().startswith("/")
+
+    def missing(self, command: str, answer: str, server: str) -> AskToolMissing | None:
+        """Read from the answer to a command why the ask tool is missing; None where it does not say so.
+
+        Args:
+            command: the prompt that was a command.
+            answer: all that was said in its turn.
+            server: the ask server's name.
+        """
+        return None
 
     def version(self, initialized: Message) -> str | None:
         """Return the runtime's version from what it answers to ``initialize``."""

@@ -22,6 +22,20 @@ class Texts:
     def __init__(self, agent: Place) -> None:
         self._agent = agent
         self._told: set[str] = set()
+        self._answer: list[str] | None = None
+
+    def prompted(self, *, keeps: bool) -> None:
+        """Take in that the agent was prompted.
+
+        Args:
+            keeps: whether what it says then is to be kept for `answer`.
+        """
+        self._answer = [] if keeps else None
+
+    @property
+    def answer(self) -> str:
+        """What was said since the last prompt, where that was to be kept."""
+        return "".join(self._answer or ())
 
     def piece(self, update: Message) -> list[TextSaid]:
         """Take in a piece of a message."""
@@ -43,4 +57,6 @@ class Texts:
         said = "".join(filter(None, texts))
         agent = at(update, *self._agent)
         agent_id = agent if isinstance(agent, str) and agent else None
+        if self._answer is not None:
+            self._answer.append(said)
         return [TextSaid(text=said, agent_id=agent_id)] if said else []

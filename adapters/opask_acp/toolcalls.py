@@ -30,27 +30,32 @@ class ToolCall:
         id: the runtime's.
         name: the tool's programmatic name; a field that few runtimes fill.
         title: what a person would read; some runtimes put the name there, some a phrase of the model's.
+        first_title: the title that it was reported under first; what it does may become its title later.
         status: ``pending``, ``in_progress``, ``completed``, ``failed``, or a word to come.
         raw_input: the arguments, as the runtime has them.
         raw_output: the result, as the runtime has it.
         texts: the text of its content, piece by piece.
         meta: what the runtime adds.
+        permission: how a permission request reports it; empty where it is not looked at for one.
     """
 
     id: str
     name: str | None = None
     title: str | None = None
+    first_title: str | None = None
     status: str | None = None
     raw_input: Any = field(default=None, repr=False)
     raw_output: Any = field(default=None, repr=False)
     texts: tuple[str, ...] = field(default=(), repr=False)
     meta: Mapping[str, Any] = field(factory=dict, repr=False)
+    permission: Mapping[str, Any] = field(factory=dict, repr=False)
 
     def updated(self, report: Message) -> ToolCall:
         """Return the call after one more report of it."""
         told: dict[str, Any] = {
             name: value for name in ("name", "title", "status") if (value := text(report, name)) is not None
         }
+        told["first_title"] = self.first_title or told.get("title")
         for name, key in (("raw_input", "rawInput"), ("raw_output", "rawOutput")):
             if report.get(key) is not None:
                 told[name] = report[key]
@@ -66,7 +71,10 @@ class ToolCall:
         return self if said is None else evolve(self, texts=_within((*self.texts, said)))
 
     def at(self, *path: str) -> Any:
-        """Return what stands at a path of the protocol's own names (``_meta``, ``toolName``), None for nothing."""
+        """Return what stands at a path of the protocol's own names (``_meta``, ``toolName``), None for nothing.
+
+        Below ``permission`` stands what a permission request reports.
+        """
         first, *rest = path
         whole = {
             "toolCallId": self.id,
@@ -75,6 +83,7 @@ class ToolCall:
             "rawInput": self.raw_input,
             "rawOutput": self.raw_output,
             "_meta": self.meta,
+            "permission": self.permission,
         }
         return at(whole, first, *rest)
 
