@@ -38,11 +38,17 @@ def fake_claude_at(folder: Path, flaw: str = "") -> Path:
 
 def say(kind: str, **more: Any) -> None:
     """Write a message."""
+    write(json.dumps({"type": kind, **more}))
+
+
+def write(line: str) -> None:
+    """Write a line."""
     with LOCK:
-        print(json.dumps({"type": kind, **more}), flush=True)
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
 
 
-class Gone(Exception):
+class GoneError(Exception):
     """A server's connection ended."""
 
 
@@ -64,7 +70,7 @@ class Server:
             if self.process is not None and self.process.poll() is None:
                 return
             if FLAW == "relay-crash" and self.starts:
-                raise Gone
+                raise GoneError
             self.starts += 1
             self.process = subprocess.Popen(self.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             threading.Thread(target=self.read, args=(self.process,), daemon=True).start()
@@ -95,7 +101,7 @@ class Server:
                 self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
                 self.process.stdin.flush()
         except OSError:
-            raise Gone from None
+            raise GoneError from None
 
     def request(self, method: str, params: dict[str, Any], seconds: float = 900) -> Any:
         """Make a request and wait for its result."""
@@ -113,7 +119,7 @@ class Server:
                     raise InterruptedError from None
                 continue
             if message is None:
-                raise Gone
+                raise GoneError
             return message["result"]
         raise TimeoutError
 
@@ -126,7 +132,7 @@ class Server:
             try:
                 self.start()
                 begun.put(self.request("tools/list", {})["tools"])
-            except Gone:
+            except GoneError:
                 begun.put([])
 
         threading.Thread(target=begin, daemon=True).start()
@@ -297,7 +303,7 @@ class Agents:
             self.servers[server].start()
             params = {"name": tool, "arguments": arguments, "_meta": meta}
             answer = self.servers[server].request("tools/call", params, patience)
-        except (Gone, TimeoutError):
+        except (GoneError, TimeoutError):
             return "Connection closed", True
         return spoilt(answer["content"][0]["text"], arguments), answer.get("isError", False)
 
@@ -355,7 +361,7 @@ def talk(agents: Agents) -> int:
 def main(argv: list[str]) -> int:
     """Run as claude would."""
     if argv == ["--version"]:
-        print(VERSION, flush=True)
+        write(VERSION)
         return 0
     if FLAW == "dies":
         return 3
@@ -363,7 +369,7 @@ def main(argv: list[str]) -> int:
         time.sleep(3600)
     if FLAW == "garbage":
         for number in range(20):
-            print(f"\x1b[31m{number}: {{not json", flush=True)
+            write(f"\x1b[31m{number}: {{not json")
         return 0
     options = Options(argv)
     agents = Agents(options)
