@@ -24,12 +24,13 @@ from opask.errors import OpaskError
 from .anthropic import Anthropic
 from .dialect import Dialect, MalformedRequestError, Message, ModelRequest
 from .openai_chat import OpenAIChat
+from .openai_responses import OpenAIResponses
 from .player import MismatchError, Player
 from .scenario import Scenario
 
 __all__ = ["Exchange", "Failure", "ModelError", "ScenarioFailedError", "ScriptedModel", "serve"]
 
-_DIALECTS: Final[tuple[Dialect, ...]] = (Anthropic(), OpenAIChat())
+_DIALECTS: Final[tuple[Dialect, ...]] = (Anthropic(), OpenAIChat(), OpenAIResponses())
 _SECRETS: Final = frozenset({"authorization", "cookie", "x-api-key", "x-goog-api-key"})
 _METHODS: Final = ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"]
 _RELEASE: Final = "/opask/release/"
