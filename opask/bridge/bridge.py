@@ -46,6 +46,7 @@ _RELAY = "relay.py"
 _INTERPRETER_CHECK_S = 20
 _HTTP_STOP_S = 3
 _USAGE = 2  # what the relay exits with when it is given no socket
+_LONGEST_WAIT = timedelta(days=36_500)  # a deadline has to be a date
 
 
 class Bridge:
@@ -95,6 +96,7 @@ class Bridge:
         self._http_ended: Future[None] | None = None
         self._lock = threading.Lock()
         self._state: str = "new"
+        self._pid = os.getpid()
 
     # -- opening and closing ---------------------------------------------------------------------------------------
 
@@ -145,6 +147,7 @@ class Bridge:
             if self._state != "new":
                 raise BridgeError("a bridge can be opened once; make a new one")
             self._state = "opening"
+            self._pid = os.getpid()
 
     def _open(self) -> None:
         relay = self._checked_relay()
@@ -167,6 +170,8 @@ class Bridge:
         self._state = "open"
 
     def _close(self) -> None:
+        if os.getpid() != self._pid:
+            return  # a fork of the host: the bridge, with its thread and its folder, is the parent's
         with self._lock:
             if self._state == "closed":
                 return
@@ -262,7 +267,7 @@ class Bridge:
 
         Raises:
             BridgeError: the bridge is not open, or has no file descriptor left.
-            ValueError: a wait of no time.
+            ValueError: a wait of no time, or of more than a hundred years.
         """
         session, served = self._attach(
             session_id,
@@ -315,9 +320,10 @@ class Bridge:
         allow_unverified: bool,
         transport: Transport,
     ) -> tuple[Session, ServedSession]:
-        if wait is not None and wait <= timedelta(0):
+        if wait is not None and not timedelta(0) < wait <= _LONGEST_WAIT:
             raise ValueError(
-                f"wait has to be more than no time, not {wait}; None waits for as long as it takes"
+                f"wait has to be more than no time and at most a hundred years, not {wait}; None waits for as long "
+                "as it takes"
             )
         with self._lock:
             if self._state != "open":

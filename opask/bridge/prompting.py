@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import inspect
 import logging
@@ -11,9 +12,8 @@ from collections.abc import Callable
 from typing import Final
 
 import anyio
-import anyio.to_thread
 
-from opask.bridge.threads import HostLoop
+from opask.bridge.threads import HostLoop, ends_process, in_daemon_thread
 from opask.outcomes import Cancelled, Outcome, Unavailable
 from opask.prompter import Prompter
 from opask.questions import Ask
@@ -28,7 +28,9 @@ def operator_there(prompter: Prompter, session_id: str) -> bool:
     """Ask the prompter whether an operator is there; one that cannot say counts as nobody."""
     try:
         return bool(prompter.available(session_id))
-    except Exception:
+    except BaseException as error:
+        if ends_process(error):
+            raise
         _logger.exception("prompter.available failed for session %s; counted as nobody there", session_id)
         return False
 
@@ -118,24 +120,31 @@ class Prompting:
             if not operator_there(self._prompter, self._ask.session_id):
                 return Unavailable("no operator is there now")
             return await self._call()
-        except Exception as error:
-            _logger.exception(
-                "the prompter failed on ask %s of session %s", self._ask.id, self._ask.session_id
-            )
-            return Unavailable(f"the prompter failed ({type(error).__name__})")
+        except BaseException as error:
+            if ends_process(error):
+                self._on_reply(Cancelled("shutdown"))
+                raise
+            if isinstance(error, GeneratorExit) or _is_cancellation(error):
+                raise
+            return self._failed(error)
 
     async def _call(self) -> object:
         if inspect.iscoroutinefunction(self._prompter.ask):
             return await self._prompter.ask(self._ask)
-        reply: object = await anyio.to_thread.run_sync(
-            self._prompter.ask,
-            self._ask,
-            abandon_on_cancel=True,
-            limiter=anyio.CapacityLimiter(
-                math.inf
-            ),  # a person may take minutes: the host's own threads stay free
-        )
+        reply = await in_daemon_thread(self._host, self._call_plainly, f"opask ask {self._ask.id}")
         return await reply if inspect.isawaitable(reply) else reply
+
+    def _call_plainly(self) -> object:
+        try:
+            return self._prompter.ask(self._ask)
+        except BaseException as error:  # not even an exit goes further than this thread
+            return self._failed(error)
+
+    def _failed(self, error: BaseException) -> Unavailable:
+        _logger.error(
+            "the prompter failed on ask %s of session %s", self._ask.id, self._ask.session_id, exc_info=error
+        )
+        return Unavailable(f"the prompter failed ({type(error).__name__})")
 
     def _tell(self) -> None:
         with self._lock:
@@ -145,5 +154,20 @@ class Prompting:
             outcome = self._outcome
         try:
             self._prompter.settled(self._ask, outcome)
-        except Exception:
+        except BaseException as error:
+            if ends_process(error):
+                raise
             _logger.exception("prompter.settled failed on ask %s", self._ask.id)
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    """Tell whether it says that this very task is cancelled, and not a future that a prompter waited for."""
+    if not isinstance(error, anyio.get_cancelled_exc_class() | BaseExceptionGroup):
+        return False
+    if anyio.current_effective_deadline() == -math.inf:
+        return True
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # on trio nothing but a scope cancels
+        return False
+    return task is not None and task.cancelling() > 0

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from attrs import evolve
 
+from opask.bridge.threads import ends_process
 from opask.events import Event, SessionReady, TurnEnded, TurnStarted
 
 __all__ = ["Publisher", "Record"]
@@ -103,5 +104,7 @@ class Publisher:
     def _tell(self, listener: Callable[[Any], object], what: object) -> None:
         try:
             listener(what)
-        except Exception:
+        except BaseException as error:
+            if ends_process(error):
+                raise
             _logger.exception("a listener of session %s failed", self._session_id)

@@ -79,7 +79,8 @@ def _bases(base: Path | None) -> Iterator[Path]:
 
 def _made(base: Path | None) -> Path:
     faults: list[str] = []
-    for candidate in dict.fromkeys(_bases(base)):
+    # Absolute, since neither the runtime nor the guard works in this process's folder.
+    for candidate in dict.fromkeys(path.absolute() for path in _bases(base)):
         length = len(
             os.fsencode(candidate / f"{_PREFIX}{'x' * 8}" / ("x" * 2 * _SESSION_BYTES) / SOCKET_NAME)
         )

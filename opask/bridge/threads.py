@@ -8,18 +8,21 @@ between the two is a post that never blocks.
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import os
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
 import anyio
+import anyio.to_thread
 from anyio.abc import TaskGroup
 from anyio.lowlevel import EventLoopToken, current_token
 
 from opask.errors import BridgeError
 
-__all__ = ["HostLoop", "LoopThread", "Poster"]
+__all__ = ["HostLoop", "LoopThread", "Poster", "ends_process", "in_daemon_thread"]
 
 T = TypeVar("T")
 
@@ -48,6 +51,36 @@ class HostLoop:
         return True
 
 
+def ends_process(error: BaseException) -> bool:
+    """Tell whether an error means the whole process: Ctrl-C or an exit, on the one thread where they do."""
+    on_main = threading.current_thread() is threading.main_thread()
+    return on_main and isinstance(error, KeyboardInterrupt | SystemExit)
+
+
+async def in_daemon_thread(host: Poster, function: Callable[[], T], name: str) -> T:
+    """Run a plain function on a thread of its own and return what it returns.
+
+    Neither a cancelled caller nor an ending process waits for it; for anyio's own worker threads a process does.
+
+    Args:
+        host: the loop that this is called on.
+        function: must not raise.
+        name: the thread's.
+    """
+    returned: list[T] = []
+    done = anyio.Event()
+
+    def run() -> None:
+        returned.append(function())
+        host.post(done.set)
+
+    # Copied on a thread, since anyio sees to it that no event loop seems to run there.
+    context = await anyio.to_thread.run_sync(contextvars.copy_context, limiter=anyio.CapacityLimiter(1))
+    threading.Thread(target=context.run, args=(run,), name=name, daemon=True).start()
+    await done.wait()
+    return returned[0]
+
+
 def _quiet_about_closed_sockets(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Log what the loop could not raise, but for one harmless race.
 
@@ -70,18 +103,22 @@ class LoopThread:
         self._up: Future[None] = Future()
         self._lock = threading.Lock()
         self._ended = False
+        self._pid = os.getpid()
         self._stop: anyio.Event
         self.tasks: TaskGroup
         self.host: HostLoop
 
     def start(self) -> None:
         """Start the thread and wait, a few milliseconds, until its loop runs."""
+        self._pid = os.getpid()
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         self._thread.start()
         self._up.result()
 
     def post(self, function: Callable[..., object], /, *args: Any) -> bool:
-        """Schedule the call; False where the loop has ended."""
+        """Schedule the call; False where the loop has ended, or never was: in a fork of the process."""
+        if os.getpid() != self._pid:
+            return False
         with self._lock:
             return not self._ended and self.host.post(function, *args)
 
@@ -104,7 +141,13 @@ class LoopThread:
             else:
                 future.set_result(result)
 
-        if not self.post(self.tasks.start_soon, run):
+        def begin() -> None:
+            try:
+                self.tasks.start_soon(run)
+            except RuntimeError:  # its tasks are over, and the loop is about to be
+                future.set_exception(BridgeError("the bridge was closed meanwhile"))
+
+        if not self.post(begin):
             raise BridgeError("the bridge is closed")
         return future
 

@@ -1,0 +1,264 @@
+"""Hosts that do what they must not: the bridge holds, and their other sessions never feel it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import anyio
+import pytest
+
+from bridge_peers import ONE, Held, PlainAdapter, attach, attach_sync, socket_of
+from opask import Answer, Answered, Ask, Outcome, Reply, Unavailable
+from opask.bridge import Bridge
+from opask.events import Event
+from opask.testing import Agent, Scripted
+
+ANSWERED = Answered((Answer((0,)),), "test")
+
+
+@pytest.fixture
+def base() -> Iterator[Path]:
+    """A folder of this test's own, with a path short enough for a socket."""
+    with tempfile.TemporaryDirectory(prefix="o", dir="/tmp") as name:
+        yield Path(name)
+
+
+class Rough(Held):
+    """A prompter that raises where it is told to."""
+
+    def __init__(self, where: str, error: BaseException) -> None:
+        super().__init__()
+        self.where = where
+        self.error = error
+
+    def _reach(self, where: str) -> None:
+        if where == self.where:
+            raise self.error
+
+    async def ask(self, ask: Ask, /) -> Reply:
+        self._reach("ask")
+        return ANSWERED
+
+    def settled(self, ask: Ask, outcome: Outcome, /) -> None:
+        super().settled(ask, outcome)
+        self._reach("settled")
+
+    def available(self, session_id: str, /) -> bool:
+        self._reach("available")
+        return True
+
+
+class RoughPlain(Rough):
+    """The same, with a plain function to ask by."""
+
+    def ask(self, ask: Ask, /) -> Reply:  # type: ignore[override]
+        self._reach("plain ask")
+        return ANSWERED
+
+
+class Own(BaseException):
+    """An error that is no Exception."""
+
+
+@pytest.mark.parametrize(
+    ("where", "error"),
+    [
+        *((where, error) for where in ("ask", "plain ask", "settled", "available") for error in (Own(),)),
+        *((where, asyncio.CancelledError()) for where in ("ask", "plain ask", "settled", "available")),
+        ("plain ask", SystemExit(3)),
+        ("plain ask", KeyboardInterrupt()),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+async def test_no_error_of_a_prompter_reaches_another_session(
+    where: str, error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever it raises is logged; its ask settles, and a question that waits elsewhere goes on to wait."""
+    held = Held()
+    rough = (RoughPlain if where == "plain ask" else Rough)(where, error)
+    async with Bridge() as bridge:
+        waiting = await attach(bridge, "waiting", PlainAdapter(), held)
+        call = waiting.call(ONE, {})
+        ask = await held.next()
+        session = await attach(bridge, "rough", PlainAdapter(), rough)
+        result = await Agent(session).ask(ONE)
+        (outcome,) = await rough.outcome()
+        assert result.is_error == isinstance(outcome, Unavailable) == (where != "settled")
+        held.reply(ask)
+        assert not (await anyio.to_thread.run_sync(call.result)).is_error
+        assert await held.outcome() == [ANSWERED]
+        assert held.cancelled == 0
+    assert "failed" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "error", [asyncio.CancelledError(), SystemExit(3), KeyboardInterrupt(), Own()], ids=repr
+)
+def test_no_error_ends_the_loop_of_a_host_without_one(error: BaseException) -> None:
+    """Prompters and listeners that raise in threads of the bridge's own end nothing."""
+
+    def listener(event: Event) -> None:
+        raise error
+
+    with Bridge() as bridge:
+        rough = attach_sync(bridge, "rough", PlainAdapter(), Rough("ask", error))
+        assert Agent(rough).ask_sync(ONE).is_error
+        heard = attach_sync(bridge, "heard", PlainAdapter(), Scripted({"Which?": "a"}))
+        heard.subscribe(listener)
+        for _ in range(2):
+            assert not Agent(heard).ask_sync(ONE).is_error
+
+
+async def test_a_plain_function_may_run_a_loop_of_its_own() -> None:
+    """Nothing on its thread says that the host's loop would run there."""
+
+    class Looping(Held):
+        def ask(self, ask: Ask, /) -> Reply:  # type: ignore[override]
+            anyio.run(anyio.sleep, 0)
+            return ANSWERED
+
+    async with Bridge() as bridge:
+        session = await attach(bridge, "s", PlainAdapter(), Looping())
+        assert not (await Agent(session).ask(ONE)).is_error
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_prompter_that_blocks_for_ever_does_not_keep_the_process(backend: str) -> None:
+    """The host ends its bridge and itself; the thread that waits for its operator goes along."""
+    script = """
+import sys, threading
+import anyio
+from bridge_peers import ONE, PlainAdapter
+from opask.bridge import Bridge
+
+class Blocking:
+    def ask(self, ask): asked.set(); threading.Event().wait()
+    def settled(self, ask, outcome): print(outcome.kind, flush=True)
+    def available(self, session_id): return True
+
+async def main():
+    async with Bridge() as bridge:
+        session = await bridge.attach("s", PlainAdapter(), Blocking())
+        session.call(ONE, {})
+        await anyio.to_thread.run_sync(asked.wait)
+
+asked = threading.Event()
+anyio.run(main, backend=sys.argv[1])
+"""
+    assert _run(script, backend) == "cancelled\n"
+
+
+def test_a_fork_of_the_host_leaves_the_bridge_alone(base: Path) -> None:
+    """A child that exits by itself ends, and takes nothing of its parent's along; what it asks is refused."""
+    script = """
+import os, pathlib, sys
+from bridge_peers import ONE, PlainAdapter, socket_of
+from opask.bridge import Bridge
+from opask.errors import BridgeError
+from opask.testing import Agent, Scripted
+
+with Bridge(folder=pathlib.Path(sys.argv[1])) as bridge:
+    session = bridge.attach_sync("s", PlainAdapter(), Scripted({"Which?": "a"}), allow_unverified=True)
+    path = socket_of(session)
+    child = os.fork()
+    if not child:
+        try:
+            Agent(session).ask_sync(ONE)
+        except BridgeError:
+            sys.exit(7)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), path.exists())
+    print(Agent(session).ask_sync(ONE).text)
+"""
+    assert _run(script, str(base)) == '7 True\n{"answers": {"Which?": "a"}}\n'
+
+
+def test_a_bridge_that_was_made_before_a_fork_opens_in_the_child(base: Path) -> None:
+    """What counts is the process that it was opened in, as with servers that fork their workers."""
+    script = """
+import os, pathlib, sys
+from bridge_peers import ONE, PlainAdapter
+from opask.bridge import Bridge
+from opask.testing import Agent, Scripted
+
+bridge = Bridge(folder=pathlib.Path(sys.argv[1]))
+child = os.fork()
+if child:
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+with bridge:
+    session = bridge.attach_sync("s", PlainAdapter(), Scripted({"Which?": "a"}))
+    print(Agent(session).ask_sync(ONE).text, flush=True)
+print(list(pathlib.Path(sys.argv[1]).iterdir()))
+"""
+    assert _run(script, str(base)) == '{"answers": {"Which?": "a"}}\n[]\n'
+
+
+def test_threads_that_ask_while_the_bridge_closes_are_told() -> None:
+    """Nobody is left waiting for a call that came in between."""
+    from opask.errors import BridgeError
+
+    def ask() -> None:
+        try:
+            while True:
+                Agent(session).ask_sync(ONE)
+                asking.set()
+        except BridgeError:
+            pass
+
+    for _ in range(10):
+        asking = threading.Event()
+        with Bridge() as bridge:
+            session = attach_sync(bridge, "s", PlainAdapter(), Scripted({"Which?": "a"}))
+            threads = [threading.Thread(target=ask, daemon=True) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            assert asking.wait(10)
+        for thread in threads:
+            thread.join(10)
+            assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("given", ["argument", "XDG_RUNTIME_DIR"])
+async def test_a_relative_folder_is_one_of_this_processs(
+    base: Path, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    """The socket's path holds wherever the runtime works, and the folder goes wherever the host works by then."""
+    (base / "run").mkdir()
+    monkeypatch.chdir(base)
+    if given != "argument":
+        monkeypatch.setenv(given, "run")
+    async with Bridge(folder=Path("run") if given == "argument" else None) as bridge:
+        session = await attach(bridge, "s", PlainAdapter(), Scripted({}))
+        assert socket_of(session).is_relative_to(base / "run")
+        monkeypatch.chdir("/")
+    assert not list((base / "run").iterdir())
+
+
+@pytest.mark.parametrize("wait", [timedelta(0), timedelta(seconds=-1), timedelta.max])
+async def test_a_wait_that_has_no_deadline_is_refused(wait: timedelta) -> None:
+    """No time at all, and one that ends beyond the calendar, are told when they are given."""
+    async with Bridge() as bridge:
+        with pytest.raises(ValueError, match="None waits for as long as it takes"):
+            await attach(bridge, "s", PlainAdapter(), Scripted({}), wait=wait)
+
+
+def _run(script: str, *arguments: str) -> str:
+    """Run a host of its own, and return what it printed."""
+    paths = os.pathsep.join([str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
