@@ -23,6 +23,7 @@ from opask.errors import OpaskError
 
 from .anthropic import Anthropic
 from .dialect import Dialect, MalformedRequestError, Message, ModelRequest
+from .gemini import Gemini
 from .openai_chat import OpenAIChat
 from .openai_responses import OpenAIResponses
 from .player import MismatchError, Player
@@ -30,7 +31,7 @@ from .scenario import Scenario
 
 __all__ = ["Exchange", "Failure", "ModelError", "ScenarioFailedError", "ScriptedModel", "serve"]
 
-_DIALECTS: Final[tuple[Dialect, ...]] = (Anthropic(), OpenAIChat(), OpenAIResponses())
+_DIALECTS: Final[tuple[Dialect, ...]] = (Anthropic(), OpenAIChat(), OpenAIResponses(), Gemini())
 _SECRETS: Final = frozenset({"authorization", "cookie", "x-api-key", "x-goog-api-key"})
 _METHODS: Final = ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"]
 _RELEASE: Final = "/opask/release/"
