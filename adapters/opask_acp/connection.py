@@ -123,6 +123,7 @@ class Connection:
         """Return the next request of the handshake, None where none is due."""
         match self.state:
             case State.NEW:
+                self.is_prompted = True  # from now on, by nobody else
                 able = self._client.capabilities
                 params = initialize(self._client.info, able, elicitation=self._profile.elicitation)
                 return self.request("initialize", params)
@@ -167,7 +168,7 @@ class Connection:
             return f"the agent speaks version {self.agent.protocol} of the protocol, which is not known here"
         if self._client.resume is not None and self.agent.resumes_by is None and not self._client.talks:
             return "this agent cannot go on with a session that it had before"
-        return None
+        return self._profile.unfit(answer)
 
     def opened(self, answer: Message) -> str | None:
         """Take in the answer to the request that opens a session; return why there is none, None where there is."""

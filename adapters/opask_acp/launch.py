@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 from attrs import define, field
 
 from opask.errors import LaunchError, WaitTooLongError
-from opask.launch import Change, Endpoint, LaunchFile, LaunchPlan, LaunchRequest
+from opask.launch import Change, Endpoint, LaunchFile, LaunchPlan, LaunchRequest, Overlay
 from opask.names import ToolName
 from opask_acp.client import HostClient
 from opask_acp.messages import server_entry
@@ -87,6 +87,7 @@ class Planning:
         argv: program and arguments, to be changed only where there is no other lever.
         env: the environment.
         files: what has to be written.
+        overlays: the folders that stand in for the user's own.
         ceiling: the longest that the runtime lets a call wait; None where there is no limit, or none is known.
         text: the clause, as it is delivered.
     """
@@ -98,6 +99,7 @@ class Planning:
     argv: list[str] = field(init=False)
     env: dict[str, str] = field(init=False)
     files: list[LaunchFile] = field(init=False, factory=list)
+    overlays: list[Overlay] = field(init=False, factory=list)
     ceiling: timedelta | None = field(init=False, default=None)
     text: str | None = field(init=False, default=None)
     _servers: list[Mapping[str, Any]] = field(init=False)
@@ -143,6 +145,12 @@ class Planning:
             return None
         name = ToolName(self.endpoint.server, self.endpoint.tool)
         return next(spelling for spelling in self.profile.spellings(name) if spelling in spellings)
+
+    @property
+    def words(self) -> str:
+        """What the agent is to be told of how the operator is reached; empty for nothing."""
+        words = self.request.clause
+        return self.profile.clause(self.endpoint) if words is None else words
 
     # -- the protocol's own ---------------------------------------------------------------------------------------
 
@@ -207,10 +215,8 @@ class Planning:
 
     def add_clause(self) -> None:
         """Say how the operator is reached; the first prompt will, unless the profile's launch does."""
-        words = self.request.clause
-        text = self.profile.clause(self.endpoint) if words is None else words
-        if text and self.profile.clause_by == "prompt" and self.pulls("clause"):
-            self.text = text
+        if self.words and self.profile.clause_by == "prompt" and self.pulls("clause"):
+            self.text = self.words
 
     def plan(self) -> LaunchPlan:
         """Return the plan.
@@ -225,6 +231,7 @@ class Planning:
             argv=self.argv,
             env=self.env,
             files=self.files,
+            overlays=self.overlays,
             mcp_servers=self._servers,
             clause=self.text,
             route=None if self._transport is None else f"mcp-{self._transport}",

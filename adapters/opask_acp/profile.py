@@ -96,6 +96,7 @@ class Profile:
         names_folder: whether the folder that the agent works in has to be named in-band.
         own_changes: the levers that `pull` may pull, by name.
         unknowns: what nobody has seen of it, in sentences for a person.
+        gone: what to look at where it ends before it gives a session, in a sentence for a person; empty for nothing.
     """
 
     runtime: str = "acp"
@@ -115,6 +116,7 @@ class Profile:
     names_folder: bool = True
     own_changes: Mapping[str, Change] = Factory(dict)
     unknowns: tuple[str, ...] = _UNKNOWNS
+    gone: str = ""
 
     # -- names ----------------------------------------------------------------------------------------------------
 
@@ -217,6 +219,10 @@ class Profile:
             answer: all that was said in its turn.
             server: the ask server's name.
         """
+        return None
+
+    def unfit(self, initialized: Message) -> str | None:
+        """Tell from its answer to ``initialize`` why an agent is none that this profile is of; None where it may be."""
         return None
 
     def version(self, initialized: Message) -> str | None:
