@@ -199,6 +199,7 @@ COSTS = {
     "opask.cli": frozenset(ATTRS) | ANYIO_AND_ITS_OWN,
     "opask_acp": frozenset(ATTRS),
     "opask_claude": frozenset(ATTRS),
+    "opask_kimi": frozenset(ATTRS),
 }
 
 # -- the reader ------------------------------------------------------------------------------------------------

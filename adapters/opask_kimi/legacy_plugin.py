@@ -1,0 +1,15 @@
+"""Registers the adapter of the older Kimi CLI in the entry-point group ``opask``; a host that imports the adapter itself loads no pluggy."""
+
+from __future__ import annotations
+
+from opask.adapters import Adapter
+from opask.hooks import hookimpl
+from opask_kimi import legacy_adapter
+
+__all__ = ["opask_adapter"]
+
+
+@hookimpl
+def opask_adapter() -> Adapter:
+    """Return the adapter for the older Kimi CLI."""
+    return legacy_adapter
