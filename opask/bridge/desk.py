@@ -192,9 +192,10 @@ class AskDesk:
         now = anyio.current_time()
         if entry.outcome is not None and entry.ask.id in self._open:
             self._settle(entry, entry.outcome)
-        elif self._recent.pop(entry.ask.id, None) is None:
+        elif not isinstance(entry.outcome, Answered):
             return
         entry.delivered_at = now
+        self._recent.pop(entry.ask.id, None)  # given again: the youngest now
         self._forget_recent(now)
         self._recent[entry.ask.id] = entry
 

@@ -112,6 +112,7 @@ class DeskMachine(RuleBasedStateMachine):
         self.delivering: OpenAsk | None = None
         self.closed = False
         self.refusals = 0
+        self.faults: list[AssertionError] = []
         self.tasks = self.stack.enter_context(self.portal.wrap_async_context_manager(_cancelled_at_end()))
         self.desk: AskDesk = self.portal.call(self._made)
         self.tasks_before = self._count_tasks()
@@ -158,14 +159,19 @@ class DeskMachine(RuleBasedStateMachine):
         self.refusals += 1
 
     def settled(self, ask: Ask, outcome: Outcome, duration_ms: int, /) -> None:
-        """Hold the outcome to what has happened to the ask."""
-        known = self.known[ask.id]
+        """Hold the outcome to what has happened to the ask; a fault is raised where hypothesis sees it."""
+        try:
+            self._check_outcome(self.known[ask.id], outcome)
+        except AssertionError as fault:
+            self.faults.append(fault)
+
+    def _check_outcome(self, known: Known, outcome: Outcome) -> None:
         assert known.outcome is None, f"settled twice: {known.outcome}, then {outcome}"
         known.outcome = outcome
         match outcome:
             case Answered():
                 assert self.delivering is not None
-                assert self.delivering.ask.id == ask.id, "answered without a delivery"
+                assert self.delivering.ask.id == known.ask.id, "answered without a delivery"
                 assert outcome == known.replies[0]
             case Cancelled(by="operator") | Skipped():
                 assert outcome == known.replies[0]
@@ -175,6 +181,9 @@ class DeskMachine(RuleBasedStateMachine):
                 assert self.loop.now - known.opened >= WAIT
             case Cancelled(by=by):
                 assert by in known.causes
+            case Abandoned(reason="disconnect") if not self.closed:
+                assert known.lost_at is not None, "abandoned over a connection that stands"
+                assert self.loop.now - known.lost_at >= GRACE, "abandoned within the grace"
             case Abandoned(reason=reason):
                 assert reason in known.causes
 
@@ -215,7 +224,7 @@ class DeskMachine(RuleBasedStateMachine):
                 assert sent.entry is None
                 sent.over = True
             else:
-                joined.link = link
+                joined.link, joined.lost_at = link, None
                 sent.known = joined
                 if joined.outcome is not None:
                     assert sent.result == tool_result(joined.ask.questions, joined.outcome, Sentences())
@@ -379,6 +388,8 @@ class DeskMachine(RuleBasedStateMachine):
         """The desk and the model know the same asks, and never more than may be open."""
         if not hasattr(self, "desk"):
             return
+        if self.faults:
+            raise self.faults[0]
         waiting = [ask_id for ask_id, known in self.known.items() if known.outcome is None]
         assert [ask.id for ask in self.desk.open_asks] == waiting
         assert len(waiting) <= MAX_PENDING
@@ -413,4 +424,4 @@ TestDesk = DeskMachine.TestCase
 TestDesk.__doc__ = (
     "Each ask settles once, for a reason that has happened; a call that is sent again is never asked anew."
 )
-TestDesk.settings = settings(max_examples=min(settings.default.max_examples, 2000), stateful_step_count=60)
+TestDesk.settings = settings(max_examples=min(settings().max_examples, 2000), stateful_step_count=60)
