@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opask.versions import find_version
@@ -24,7 +25,7 @@ from opask.versions import find_version
 if TYPE_CHECKING:
     from opask.registry_schema import RuntimeRow
 
-__all__ = ["installed_version", "installed_versions"]
+__all__ = ["installed_version", "installed_versions", "told_version"]
 
 _TIMEOUT = 10.0  # seconds; a cold start of a runtime on node or bun takes three
 _MOST = 64 * 1024  # bytes of output that are looked at
@@ -71,6 +72,24 @@ def installed_version(
         env: the environment to look in; the process's own by default.
     """
     return installed_versions({"": row}, timeout=timeout, env=env).get("")
+
+
+def told_version(
+    argv: Sequence[str], *, timeout: float = _TIMEOUT, env: Mapping[str, str] | None = None
+) -> str | None:
+    """Ask a program for its version; None where it is not there or does not say it.
+
+    Args:
+        argv: the program, as a path or a name on the PATH, and what makes it tell its version.
+        timeout: seconds that it may take.
+        env: the environment to look in; the process's own by default.
+    """
+    env = os.environ if env is None else env
+    program = shutil.which(argv[0], path=env.get("PATH", os.defpath))
+    if program is None:
+        return None
+    output = _run([str(Path(program).absolute()), *argv[1:]], timeout, env)
+    return find_version(output) if output is not None else None
 
 
 def _program(row: RuntimeRow, env: Mapping[str, str]) -> str | None:

@@ -123,9 +123,7 @@ def settings(plan: LaunchPlan, name: str = "config.toml", own: str | None = None
 def printed_call(call_id: str, tool: str, arguments: Mapping[str, Any]) -> Sequence[Message]:
     """Give the line that a call is in, of a run for one prompt."""
     function = {"name": tool, "arguments": json.dumps(arguments, separators=(",", ":"))}
-    return [
-        {"role": "assistant", "tool_calls": [{"type": "function", "id": call_id, "function": function}]}
-    ]
+    return [{"role": "assistant", "tool_calls": [{"type": "function", "id": call_id, "function": function}]}]
 
 
 def printed_result(call_id: str, tool: str, failed: bool) -> Sequence[Message]:

@@ -56,6 +56,7 @@ class Errand:
         wait: how long the operator may take for an ask; None for as long as it takes.
         as_events: whether events go to stdout, for a program, in place of the turn.
         allow_unverified: whether a route that nobody has seen to work may be used.
+        version: the runtime's, where it was asked for.
     """
 
     command: str
@@ -68,6 +69,7 @@ class Errand:
     wait: timedelta | None = timedelta(minutes=5)
     as_events: bool = False
     allow_unverified: bool = False
+    version: str | None = None
 
 
 def conduct(errand: Errand) -> int:
@@ -152,6 +154,7 @@ class _Conductor:
                 errand.adapter,
                 self._prompter,
                 wait=errand.wait,
+                version=errand.version,
                 allow_unverified=errand.allow_unverified,
             ) as session,
         ):

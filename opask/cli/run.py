@@ -71,6 +71,7 @@ def run(args: argparse.Namespace) -> int:
     """
     from opask.adapters import CommandLineAdapter, adapter
     from opask.cli.conduct import Errand, conduct
+    from opask.installed import told_version
 
     operator = chosen(args)
     if args.inbox is not None:
@@ -85,6 +86,7 @@ def run(args: argparse.Namespace) -> int:
     program = args.bin or found.program
     if not program:
         raise UsageError(f"{args.runtime} is a protocol, not a program; name the agent's program with --bin")
+    asks_version = getattr(found, "version_argv", None)
     return conduct(
         Errand(
             command="run",
@@ -97,5 +99,6 @@ def run(args: argparse.Namespace) -> int:
             wait=args.wait,
             as_events=args.events,
             allow_unverified=args.allow_unverified,
+            version=None if asks_version is None else told_version(asks_version(program)),
         )
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from opask.installed import installed_version, installed_versions
+from opask.installed import installed_version, installed_versions, told_version
 from opask.registry import Registry
 from opask.registry_schema import RuntimeRow
 
@@ -146,3 +146,13 @@ def test_no_shipped_command_is_bare() -> None:
     commands = [row.version_command for row in Registry.shipped().runtimes.values() if row.version_command]
     assert commands
     assert all(len(command) == 2 and command[1] == "--version" for command in commands)
+
+
+def test_a_program_is_asked_by_its_path_or_its_name(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program of no row tells its version too, by a name on the PATH, a path, or a path from here."""
+    program(path, "print('acme, version 1.2.3') if sys.argv[1:] == ['--version'] else sys.exit(3)")
+    monkeypatch.chdir(path.parent)
+    for name in ("acme", str(path / "acme"), "bin/acme"):
+        assert told_version([name, "--version"]) == "1.2.3"
+    assert told_version(["acme"]) is None
+    assert told_version(["no-acme", "--version"]) is None
