@@ -84,6 +84,7 @@ class Calls:
         self._correlation = Correlation(by_order=profile.by_order)
         self._running: dict[str, _Running] = {}
         self._over: set[str] = set()
+        self._native: set[str] = set()  # also those that are over: what is native once is native for good
         self._refused: set[str] = set()  # native calls whose refusal was told
 
     # -- what a call is -------------------------------------------------------------------------------------------
@@ -117,9 +118,8 @@ class Calls:
         return (ToolCall(call_id) if running is None else running.call).updated(report)
 
     def is_native(self, call_id: str | None) -> bool:
-        """Tell whether a running call is known to be of the native ask tool."""
-        running = self._running.get(call_id or "")
-        return running is not None and running.ask == "native"
+        """Tell whether a call is known to be of the native ask tool, be it over or not."""
+        return call_id in self._native
 
     def name_of(self, call_id: str | None) -> str:
         """Return the tool's name in a running call, empty where it is not known."""
@@ -144,16 +144,16 @@ class Calls:
     def reported(self, report: Message) -> list[Event]:
         """Take in a report of a call, its first or another."""
         call_id = text(report, "toolCallId")
-        if call_id is None or call_id in self._over:
-            return []
-        return self._now(call_id, self.merged(report))
+        return [] if call_id is None else self._now(call_id, self.merged(report))
 
     def asked_for(self, report: Message) -> list[Event]:
         """Take in the report of a call that permission is asked for; of some calls there is no other."""
         call_id = text(report, "toolCallId")
-        if call_id is None or call_id in self._over:
+        if call_id is None:
             return []
-        return self._now(call_id, self.merged(report), untold=bool(self._profile.delegates))
+        # It does not end by being asked for.
+        unended = {key: value for key, value in report.items() if key != "status"}
+        return self._now(call_id, self.merged(unended), untold=bool(self._profile.delegates))
 
     def _delegate(self) -> str | None:
         """Return the call that has started the only sub-agent there is; None where there is none, or several."""
@@ -164,7 +164,7 @@ class Calls:
     def grew(self, report: Message) -> list[Event]:
         """Take in one more piece of a call's content."""
         call_id = text(report, "toolCallId")
-        if call_id is None or call_id in self._over:
+        if call_id is None:
             return []
         running = self._running.get(call_id)
         call = ToolCall(call_id) if running is None else running.call
@@ -175,6 +175,7 @@ class Calls:
         if call_id is None:
             return []
         self._refused.add(call_id)
+        self._native.add(call_id)
         running = self._running.get(call_id)
         if running is None:
             return []
@@ -184,6 +185,10 @@ class Calls:
     def _now(self, call_id: str, call: ToolCall, *, untold: bool = False) -> list[Event]:
         events: list[Event] = []
         identity = self.identify(call)
+        if identity.ask == "native":
+            self._native.add(call_id)
+        if call_id in self._over:
+            return []
         running = self._running.get(call_id)
         if running is None:
             agent = call.at(*self._profile.agent)
@@ -240,11 +245,9 @@ class Calls:
         self._over.add(call_id)
         where: dict[str, Any] = {"tool_call_id": call_id, "agent_id": running.agent_id}
         events: list[Event] = [ToolFinished(tool=running.tool, is_error=is_error, **where)]
-        if running.ask == "native":
-            if is_error and call_id not in self._refused:
-                self._refused.add(call_id)
-                events.append(NativeAskRefused(tool=running.tool, channel="launch", **where))
-            return events
+        if running.ask == "native" and is_error and call_id not in self._refused:
+            self._refused.add(call_id)
+            events.append(NativeAskRefused(tool=running.tool, channel="launch", **where))
         if any(other.agent_id == call_id for other in self._running.values()):
             self._drain(call_id)  # it had started a sub-agent
         return [*events, *self._untracked(call_id, running)]
@@ -278,6 +281,7 @@ class Calls:
 
     def drained_all(self) -> tuple[str, ...]:
         """Take in that the process ended; return the ids of the asks that ended with it."""
+        self._over |= self._running.keys()
         self._running.clear()
         return self._correlation.drained_all()
 

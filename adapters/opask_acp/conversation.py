@@ -188,16 +188,15 @@ class AcpConversation:
             events += self._session_ready(
                 False, self._plan.reason if self._endpoint is None else connection.failure or why
             )
-        in_turn, stop_reason = connection.in_turn, "exited"
-        if self._held is not None:
-            self._held, in_turn = None, True
-            gone = self._profile.gone
-            stop_reason = f"it ended before it gave a session; {gone}" if gone else stop_reason
-            events.append(TurnStarted())
         dropped = self._calls.drained_all()
+        if connection.in_turn or dropped:
+            events.append(TurnEnded(stop_reason="exited", is_error=True, dropped=dropped))
+        if self._held is not None:
+            self._held, gone = None, self._profile.gone
+            is_early = bool(gone) and not connection.in_turn
+            why = f"it ended before it gave a session; {gone}" if is_early else "exited"
+            events += [TurnStarted(), TurnEnded(stop_reason=why, is_error=True)]
         connection.ended()
-        if in_turn or dropped:
-            events.append(TurnEnded(stop_reason=stop_reason, is_error=True, dropped=dropped))
         return events
 
     # -- whether the agent can ask --------------------------------------------------------------------------------

@@ -213,6 +213,18 @@ def test_a_refused_handshake_ends_the_prompt_that_was_kept(at: str) -> None:
     assert conversation.outgoing() == []
 
 
+@pytest.mark.parametrize(
+    "data", ["no way", {"details": "no way"}, {"error": "no way", "x": 1}, {"message": "no way"}]
+)
+def test_what_an_error_says_beside_its_message_is_told(data: Any) -> None:
+    """Where an agent's message says nothing, what is wrong stands beside it, in one of several places."""
+    conversation = begun()
+    error = {"code": -32603, "message": "Internal error", "data": data}
+    (ready,) = hear(conversation, {"jsonrpc": "2.0", "id": due(conversation)["id"], "error": error})
+    assert isinstance(ready, SessionReady)
+    assert ready.reason == "initialize failed: Internal error: no way (-32603)"
+
+
 def test_an_answer_without_a_session_is_a_failure() -> None:
     """A session/new that is answered with no session fails, and does not leave the prompt waiting."""
     conversation = begun()
@@ -500,6 +512,29 @@ def test_a_name_that_comes_late_takes_the_ask_back() -> None:
     hear(conversation, call("c2", rawInput=ASKED))
     events = hear(conversation, more(name="read_file"))
     assert of(QuestionCorrelated, events) == [QuestionCorrelated(question_id="ask-1", tool_call_id="c2")]
+
+
+def test_a_title_that_is_overwritten_changes_nothing() -> None:
+    """What a call was announced as it stays, whatever its title says later of how it goes."""
+    conversation, _ = in_turn(AcpAdapter(Profile(written=(("title",),), titles=())))
+    hear(conversation, call(name=None, title=ASK, rawInput=ASKED), call("c2", name=None, title="Agent"))
+    events = hear(
+        conversation,
+        more(title="MCP connection lost"),
+        more("c2", title="Launching"),
+        more(status="completed"),
+        more("c2", status="completed"),
+    )
+    assert [event.tool for event in of(ToolFinished, events)] == [ASK, "Agent"]
+
+
+def test_arguments_that_were_told_are_told_again_with_the_permission() -> None:
+    """A permission request that comes without arguments has those that the call was announced with."""
+    conversation, _ = in_turn()
+    hear(conversation, call(content=content(json.dumps(ASKED))))
+    asking = permission("p1", {"toolCallId": "c1", "title": ASK, "content": content("May it?")})
+    (asked,) = of(PermissionRequested, hear(conversation, asking))
+    assert asked.arguments == ASKED
 
 
 def test_an_agent_that_reports_no_arguments_is_correlated_by_order() -> None:
