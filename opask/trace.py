@@ -7,6 +7,7 @@ Questions, options and answers are not traced; headers are shortened and made in
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import Final
 
 from opask.inert import shorten
@@ -44,13 +45,12 @@ def trace_settled(ask: Ask, outcome: Outcome, duration_ms: int) -> None:
 
 
 def _record(name: str, ask: Ask, duration_ms: int | None, outcome: str | None) -> None:
-    _logger.info(
-        name,
-        extra={
-            "question_id": ask.id,
-            "session_id": ask.session_id,
-            "headers": _headers(ask),
-            "duration_ms": duration_ms,
-            "outcome": outcome,
-        },
-    )
+    extra = {
+        "question_id": ask.id,
+        "session_id": ask.session_id,
+        "headers": _headers(ask),
+        "duration_ms": duration_ms,
+        "outcome": outcome,
+    }
+    with suppress(Exception):  # a handler of the host's that fails must not cost the question
+        _logger.info(name, extra=extra)

@@ -23,11 +23,12 @@ from anyio.abc import TaskGroup
 from attrs import evolve
 
 from opask.adapters import Adapter, Conversation
-from opask.bridge.serving import BridgeSettings, ServedSession
+from opask.bridge.serving import BridgeSettings, ServedSession, check_may_wait
 from opask.bridge.session import Session
 from opask.bridge.sockets import BridgeFolder, sweep
 from opask.bridge.threads import HostLoop, LoopThread
 from opask.errors import BridgeError, RelayError
+from opask.intake import parse
 from opask.launch import Endpoint, LaunchPlan, LaunchRequest
 from opask.outcomes import Sentences
 from opask.prompter import Prompter, current_prompter
@@ -44,6 +45,7 @@ Transport: TypeAlias = Literal["stdio", "http"]
 _logger = logging.getLogger("opask.bridge")
 _RELAY = "relay.py"
 _INTERPRETER_CHECK_S = 20
+_WARM_UP_S = 20
 _HTTP_STOP_S = 3
 _USAGE = 2  # what the relay exits with when it is given no socket
 _LONGEST_WAIT = timedelta(days=36_500)  # a deadline has to be a date
@@ -129,8 +131,6 @@ class Bridge:
         self._claim()
         try:
             self._own_host = LoopThread("opask-prompters")
-            self._own_host.start()
-            self._host = self._own_host.host
             self._open()
         except BaseException:
             self._close()
@@ -151,6 +151,21 @@ class Bridge:
 
     def _open(self) -> None:
         relay = self._checked_relay()
+        try:
+            if self._own_host is not None:
+                self._own_host.start()
+                self._host = self._own_host.host
+            self._make(relay)
+        except (
+            OSError,
+            anyio.BrokenResourceError,
+            anyio.EndOfStream,
+        ) as error:  # no file descriptor left, as a rule
+            why = error.__cause__ or error
+            raise BridgeError(f"the bridge cannot open: {getattr(why, 'strerror', None) or why!r}") from error
+        self._state = "open"
+
+    def _make(self, relay: tuple[str, ...]) -> None:
         others = bool(self._uids - {os.getuid()})
         self._folder = BridgeFolder(self._base, open_to_others=others)
         sweep(self._folder.path.parent)
@@ -167,11 +182,11 @@ class Bridge:
         self._thread.start()
         self._warm_up()
         self._registry = self._registry or Registry.shipped()  # read here, not on the host's loop
-        self._state = "open"
 
     def _close(self) -> None:
         if os.getpid() != self._pid:
             return  # a fork of the host: the bridge, with its thread and its folder, is the parent's
+        check_may_wait(self._thread)
         with self._lock:
             if self._state == "closed":
                 return
@@ -233,6 +248,7 @@ class Bridge:
         served.wait_until_up()
         self._thread.submit(_warm_up_over, served.socket_path).result()
         served.close()
+        parse({"questions": [{"question": "?"}]})  # nothing that it loads is left for the first ask
 
     # -- sessions --------------------------------------------------------------------------------------------------
 
@@ -294,7 +310,8 @@ class Bridge:
         allow_unverified: bool = False,
         transport: Transport = "stdio",
     ) -> Session:
-        """Do as `attach`, blocking for a moment, in a host without an event loop."""
+        """Do as `attach`, blocking for a moment, in a host without an event loop; not in a listener."""
+        check_may_wait(self._thread)
         session, served = self._attach(
             session_id,
             adapter,
@@ -373,7 +390,8 @@ async def _in_thread(function: object) -> None:
 async def _warm_up_over(socket_path: Path) -> None:
     from opask.bridge.server import warm_up
 
-    await warm_up(lambda: anyio.connect_unix(socket_path))
+    with anyio.fail_after(_WARM_UP_S):  # a session that can accept nothing answers nothing
+        await warm_up(lambda: anyio.connect_unix(socket_path))
 
 
 class _NoAdapter:

@@ -13,12 +13,18 @@ from attrs import evolve
 from opask.bridge.threads import ends_process
 from opask.events import Event, SessionReady, TurnEnded, TurnStarted
 
-__all__ = ["Publisher", "Record"]
+__all__ = ["Publisher", "Record", "is_listening"]
 
 _logger = logging.getLogger("opask.bridge")
+_here = threading.local()
 
 Record: TypeAlias = Mapping[str, Any]
 """The ``message`` of a recording's ``bridge`` entry."""
+
+
+def is_listening() -> bool:
+    """Tell whether this thread is in a listener or an observer: the bridge may wait until it returns."""
+    return getattr(_here, "depth", 0) > 0
 
 
 class Publisher:
@@ -102,9 +108,12 @@ class Publisher:
         return end
 
     def _tell(self, listener: Callable[[Any], object], what: object) -> None:
+        _here.depth = getattr(_here, "depth", 0) + 1
         try:
             listener(what)
         except BaseException as error:
             if ends_process(error):
                 raise
             _logger.exception("a listener of session %s failed", self._session_id)
+        finally:
+            _here.depth -= 1

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from datetime import timedelta
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from anyio.abc import SocketAttribute, SocketStream, TaskGroup
 from attrs import evolve, frozen
 
 from opask.bridge.desk import AskDesk, Link
+from opask.bridge.publishing import is_listening
 from opask.bridge.session import Session
 from opask.bridge.sockets import SOCKET_NAME, peer_uid
 from opask.bridge.threads import LoopThread
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from opask.bridge.http import HttpEndpoint, HttpListener
     from opask.bridge.server import RuntimeConnection
 
-__all__ = ["BridgeSettings", "ServedSession"]
+__all__ = ["BridgeSettings", "ServedSession", "check_may_wait"]
 
 _logger = logging.getLogger("opask.bridge")
 _CLOSE_S = 1.0
@@ -90,9 +92,10 @@ class ServedSession:
         self._listed = False
         self._listed_or_down = threading.Event()
         self._connections: set[RuntimeConnection | HttpEndpoint] = set()
+        self.is_closed = False
         # These belong to the bridge's loop.
         self.desk: AskDesk
-        self._closing: anyio.Event
+        self._closing: anyio.Event | None = None
 
     # -- from any thread -------------------------------------------------------------------------------------------
 
@@ -102,6 +105,7 @@ class ServedSession:
         Raises:
             BridgeError: it cannot.
         """
+        check_may_wait(self._thread)
         try:
             self._up.result()
         except OSError as error:
@@ -123,6 +127,7 @@ class ServedSession:
 
     def listed(self, timeout: timedelta) -> bool | None:
         """Wait, blocking, until the runtime has listed the tool over a connection that it kept."""
+        check_may_wait(self._thread)
         settled = self._listed_or_down.wait(timeout.total_seconds())
         return self._listed or (None if settled else False)
 
@@ -130,21 +135,25 @@ class ServedSession:
         """Call the tool without a connection, as `opask.testing.Agent` does."""
         return DirectCall(self._thread, self.desk, arguments, meta)
 
-    def begin_close(self) -> None:
-        """Begin to close, without waiting. Idempotent."""
-        self._thread.post(self._close_now)
+    def begin_close(self) -> bool:
+        """Begin to close, without waiting; False where the bridge's loop has ended. Idempotent."""
+        self.is_closed = True
+        return self._thread.post(self._close_now)
 
     def close(self) -> None:
-        """Close the socket and settle what is open; waits until it is done. Idempotent."""
-        if not self._down.done():
-            self.begin_close()
+        """Close the socket and settle what is open; waits until it is done, but not in a listener. Idempotent."""
+        if not self._down.done() and self.begin_close() and not _waits_for_itself(self._thread):
             self._down.result()
 
     # -- on the bridge's loop --------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Serve until closed, or until the bridge's loop ends."""
-        self._closing = anyio.Event()  # made here: an anyio event belongs to the loop that it is made on
+        closing = self._closing = (
+            anyio.Event()
+        )  # made here: an anyio event belongs to the loop that it is made on
+        if self.is_closed:
+            closing.set()
         try:
             async with anyio.create_task_group() as tasks:
                 self.desk = AskDesk(
@@ -159,9 +168,9 @@ class ServedSession:
                 )
                 try:
                     await (
-                        self._serve_socket(tasks)
+                        self._serve_socket(tasks, closing)
                         if self._http is None
-                        else self._serve_http(self._http, tasks)
+                        else self._serve_http(self._http, tasks, closing)
                     )
                 finally:
                     self.desk.close()
@@ -170,27 +179,30 @@ class ServedSession:
                     tasks.cancel_scope.cancel()
         except Exception as error:
             if not self._up.done():
-                self._up.set_exception(error)
+                self._up.set_exception(_first(error))
             else:
                 _logger.exception("session %s ended in an error", self._session.session_id)
         finally:
-            if hasattr(self, "desk"):
-                self.desk.settle_all()
-            self._session.folder_goes()
-            shutil.rmtree(self._folder, ignore_errors=True)
-            if not self._up.done():
-                self._up.set_exception(BridgeError("the bridge was closed meanwhile"))
-            self._listed_or_down.set()
-            self._down.set_result(None)
+            try:
+                if hasattr(self, "desk"):
+                    self.desk.settle_all()
+                self._session.folder_goes()
+            finally:
+                shutil.rmtree(self._folder, ignore_errors=True)
+                if not self._up.done():
+                    self._up.set_exception(BridgeError("the bridge was closed meanwhile"))
+                self._listed_or_down.set()
+                self._down.set_result(None)
 
     def _close_now(self) -> None:
-        self._closing.set()  # posts keep their order: `run` has begun
+        if self._closing is not None:  # else `run` is yet to begin, and sees it then
+            self._closing.set()
 
     async def _answers_written(self) -> None:
         for connection in list(self._connections):
             await connection.idle()
 
-    async def _serve_http(self, http: HttpListener, tasks: TaskGroup) -> None:
+    async def _serve_http(self, http: HttpListener, tasks: TaskGroup, closing: anyio.Event) -> None:
         from opask.bridge.http import HttpEndpoint
 
         url, token, endpoint = http.add(
@@ -204,54 +216,64 @@ class ServedSession:
             self.endpoint = evolve(self.endpoint, command=(), url=url, token=token)
             self._connections.add(endpoint)
             self._up.set_result(None)
-            await self._closing.wait()
+            await closing.wait()
         finally:
             http.remove(url)
 
-    async def _serve_socket(self, tasks: TaskGroup) -> None:
+    async def _serve_socket(self, tasks: TaskGroup, closing: anyio.Event) -> None:
         listener = await anyio.create_unix_listener(
             self.socket_path, mode=self._settings.socket_mode, backlog=128
         )
         async with listener, anyio.create_task_group() as accepting:
             accepting.start_soon(self._accept, listener, tasks)
             self._up.set_result(None)
-            await self._closing.wait()
+            await closing.wait()
             accepting.cancel_scope.cancel()
 
     async def _accept(self, listener: Any, tasks: TaskGroup) -> None:
+        is_told = False
         while True:
             try:
                 stream: SocketStream = await listener.accept()
-            except (
-                OSError
-            ) as error:  # no file descriptor left, as a rule: one session must not take the rest along
-                _logger.warning("session %s cannot accept a connection: %s", self._session.session_id, error)
+            except (OSError, anyio.BrokenResourceError) as error:
+                # No file descriptor left, as a rule: what is connected goes on, and who wants to connect waits.
+                if not is_told:
+                    why = error.__cause__ or error
+                    _logger.warning(
+                        "session %s cannot accept a connection: %s", self._session.session_id, why
+                    )
+                is_told = True
                 await anyio.sleep(_ACCEPT_PAUSE_S)
                 continue
+            is_told = False
             tasks.start_soon(self._connected, stream, tasks)
 
     async def _connected(self, stream: SocketStream, tasks: TaskGroup) -> None:
+        try:
+            async with stream:
+                await self._serve_connection(stream, tasks)
+        except Exception:
+            _logger.exception("a connection of session %s ended in an error", self._session.session_id)
+
+    async def _serve_connection(self, stream: SocketStream, tasks: TaskGroup) -> None:
         from opask.bridge.server import RuntimeConnection
 
-        async with stream:
-            raw: socket.socket = stream.extra(SocketAttribute.raw_socket)
-            uid = peer_uid(raw)
-            if uid is not None and uid not in self._settings.uids:
-                _logger.warning(
-                    "refused a connection of user id %d to session %s; Bridge(peer_uids=…) names who may",
-                    uid,
-                    self._session.session_id,
-                )
-                return
-            connection = RuntimeConnection(self.desk, metadata_version(), self._served)
-            self._connections.add(connection)
-            tasks.start_soon(self._watch_listing, connection)
-            try:
-                await connection.serve(stream)
-            except Exception:
-                _logger.exception("a connection of session %s ended in an error", self._session.session_id)
-            finally:
-                self._connections.discard(connection)
+        raw: socket.socket = stream.extra(SocketAttribute.raw_socket)
+        uid = peer_uid(raw)
+        if uid is not None and uid not in self._settings.uids:
+            _logger.warning(
+                "refused a connection of user id %d to session %s; Bridge(peer_uids=…) names who may",
+                uid,
+                self._session.session_id,
+            )
+            return
+        connection = RuntimeConnection(self.desk, metadata_version(), self._served)
+        self._connections.add(connection)
+        tasks.start_soon(self._watch_listing, connection)
+        try:
+            await connection.serve(stream)
+        finally:
+            self._connections.discard(connection)
 
     async def _watch_listing(self, connection: RuntimeConnection) -> None:
         await connection.listed_or_ended()
@@ -300,15 +322,18 @@ class DirectCall:
 
     def __init__(self, thread: LoopThread, desk: AskDesk, arguments: object, meta: Mapping[str, Any]) -> None:
         self._thread = thread
-        self._scope: anyio.CancelScope
+        self._is_cancelled = False
+        self._scope: anyio.CancelScope | None = None
         self._future = thread.submit(self._run, desk, arguments, meta)
 
     def result(self) -> ToolResult:
         """Wait, blocking, for what the agent is told.
 
         Raises:
-            BridgeError: the call was cancelled, or the bridge closed.
+            BridgeError: the call was cancelled, or the bridge closed; or this is a listener, which must not wait.
         """
+        if not self._future.done():
+            check_may_wait(self._thread)
         result = self._future.result()
         if result is None:
             raise BridgeError("the call was cancelled")
@@ -316,13 +341,17 @@ class DirectCall:
 
     def cancel(self) -> None:
         """Cancel the call, as the agent."""
+        self._is_cancelled = True
         self._thread.post(self._cancel_now)
 
     def _cancel_now(self) -> None:
-        self._scope.cancel()  # posts keep their order: `_run` has begun
+        if self._scope is not None:  # else `_run` is yet to begin, and sees it then
+            self._scope.cancel()
 
     async def _run(self, desk: AskDesk, arguments: object, meta: Mapping[str, Any]) -> ToolResult | None:
         with anyio.CancelScope() as self._scope:
+            if self._is_cancelled:
+                return None
             result, entry = await desk.call(arguments, meta, Link())
             if entry is not None:
                 desk.delivered(entry)
@@ -330,6 +359,33 @@ class DirectCall:
         return None
 
 
+def check_may_wait(thread: LoopThread) -> None:
+    """Check that this is no place where to wait for the bridge is to wait for oneself.
+
+    Args:
+        thread: the bridge's.
+
+    Raises:
+        BridgeError: it is one.
+    """
+    if _waits_for_itself(thread):
+        raise BridgeError(
+            "a listener must not wait for the bridge, which waits for it: do that on another thread"
+        )
+
+
+def _waits_for_itself(thread: LoopThread) -> bool:
+    return thread.is_current or is_listening()
+
+
+def _first(error: Exception) -> Exception:
+    """Return what really went wrong in a group of errors."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+@cache
 def metadata_version() -> str:
     """Return opask's installed version; empty where it is used without being installed."""
     try:

@@ -60,6 +60,7 @@ class Desk(Protocol):
 
     endpoint: Endpoint | None
     file_mode: int
+    is_closed: bool
 
     def cancel(self, ask_id: str | None) -> None:
         """Cancel one open ask, or all, for the host."""
@@ -78,7 +79,7 @@ class Desk(Protocol):
         ...
 
     def close(self) -> None:
-        """Close the socket and settle what is open; waits until it is done. Idempotent."""
+        """Close the socket and settle what is open; waits until it is done, but not in a listener. Idempotent."""
         ...
 
 
@@ -155,6 +156,8 @@ class Session:
             WaitTooLongError: the session's wait cannot be had on this route.
             BridgeError: the session's files cannot be written, or it is closed.
         """
+        if self._desk is not None and self._desk.is_closed:
+            raise BridgeError(f"session {self.session_id} is closed; attach a new one")
         endpoint = self._desk.endpoint if self._desk is not None else None
         request = evolve(
             request,
@@ -455,7 +458,10 @@ class Session:
                 await anyio.to_thread.run_sync(self._desk.close, limiter=anyio.CapacityLimiter(1))
 
     def close(self) -> None:
-        """Do as `aclose`, blocking; not for the thread of a prompter that has to run meanwhile."""
+        """Do as `aclose`, blocking; not for the thread of a prompter that has to run meanwhile.
+
+        In a listener it only begins to close, since the bridge waits for the listener.
+        """
         if self._desk is not None:
             self._desk.close()
 

@@ -48,9 +48,13 @@ class BridgeFolder:
         self.file_mode = 0o644 if open_to_others else 0o600
         self.socket_mode = 0o666 if open_to_others else 0o600
         self.path = _made(base)
-        self.path.chmod(self._mode)
-        self._lock = os.open(self.path / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        try:
+            self.path.chmod(self._mode)
+            self._lock = os.open(self.path / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+        except OSError:
+            shutil.rmtree(self.path, ignore_errors=True)
+            raise
 
     def session(self) -> Path:
         """Make and return a new session's folder."""

@@ -13,6 +13,7 @@ import os
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
 from typing import Any, Protocol, TypeVar
 
 import anyio
@@ -102,25 +103,34 @@ class LoopThread:
         self._thread: threading.Thread | None = None
         self._up: Future[None] = Future()
         self._lock = threading.Lock()
-        self._ended = False
+        self._is_up = False
         self._pid = os.getpid()
         self._stop: anyio.Event
         self.tasks: TaskGroup
         self.host: HostLoop
 
     def start(self) -> None:
-        """Start the thread and wait, a few milliseconds, until its loop runs."""
+        """Start the thread and wait, a few milliseconds, until its loop runs.
+
+        Raises:
+            OSError: there is no file descriptor left for a loop.
+        """
         self._pid = os.getpid()
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         self._thread.start()
         self._up.result()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether this is called on the thread itself."""
+        return threading.current_thread() is self._thread
 
     def post(self, function: Callable[..., object], /, *args: Any) -> bool:
         """Schedule the call; False where the loop has ended, or never was: in a fork of the process."""
         if os.getpid() != self._pid:
             return False
         with self._lock:
-            return not self._ended and self.host.post(function, *args)
+            return self._is_up and self.host.post(function, *args)
 
     def submit(self, function: Callable[..., Awaitable[T]], /, *args: Any) -> Future[T]:
         """Run a coroutine function on the loop, as a task of its task group.
@@ -155,6 +165,7 @@ class LoopThread:
         """Cancel what still runs on the loop and wait for the thread to end."""
         if self._thread is None:
             return
+        wait_for([self._up])  # an interrupted start
         self.post(self._stop_now)
         self._thread.join()
 
@@ -162,7 +173,12 @@ class LoopThread:
         self._stop.set()
 
     def _run(self) -> None:
-        anyio.run(self._main, backend="asyncio")
+        try:
+            anyio.run(self._main, backend="asyncio")
+        except Exception as error:
+            if self._up.done():
+                raise
+            self._up.set_exception(error)
 
     async def _main(self) -> None:
         asyncio.get_running_loop().set_exception_handler(_quiet_about_closed_sockets)
@@ -170,9 +186,10 @@ class LoopThread:
         try:
             async with anyio.create_task_group() as self.tasks:
                 self.host = HostLoop(self.tasks)
+                self._is_up = True
                 self._up.set_result(None)
                 await self._stop.wait()
                 self.tasks.cancel_scope.cancel()
         finally:
             with self._lock:
-                self._ended = True
+                self._is_up = False

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO
 
 from opask.cli import UsageError
 from opask.cli.output import Writer
@@ -43,17 +43,26 @@ class _Notes(logging.Handler):
 class _TraceLines(logging.Handler):
     """Writes trace records as JSON lines: ``time``, ``event``, and whatever the record carries."""
 
-    def __init__(self, file: TextIO) -> None:
+    def __init__(self, file: BinaryIO, notes: Writer) -> None:
         super().__init__(logging.INFO)
         self._file = file
+        self._notes = notes
+        self._failed = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record."""
+        """Write a record; what cannot be written is told, once."""
         extra = {name: value for name, value in vars(record).items() if name not in _STANDARD}
         time = datetime.fromtimestamp(record.created, UTC).isoformat()
         line = {"time": time, "event": record.getMessage(), **extra}
-        self._file.write(json.dumps(line, default=str) + "\n")
-        self._file.flush()
+        left = memoryview(json.dumps(line, default=str).encode() + b"\n")
+        try:
+            while left:
+                left = left[self._file.write(left) :]
+        except OSError as error:
+            if not self._failed:
+                why = error.strerror or str(error)
+                self._notes.write(f"opask: the trace lacks records: {inert_line(why)}\n", "warning")
+            self._failed = True
 
 
 @contextmanager
@@ -68,7 +77,7 @@ def logging_to(writer: Writer) -> Iterator[None]:
         _add(stack, logging.getLogger(), _Notes(writer))
         if path:
             try:
-                file = stack.enter_context(Path(path).open("a", encoding="utf-8"))
+                file = stack.enter_context(Path(path).open("ab", buffering=0))
             except OSError as error:
                 why = error.strerror or str(error)
                 raise UsageError(
@@ -77,7 +86,7 @@ def logging_to(writer: Writer) -> Iterator[None]:
             trace = logging.getLogger(_TRACE)
             stack.callback(trace.setLevel, trace.level)
             trace.setLevel(logging.INFO)
-            _add(stack, trace, _TraceLines(file))
+            _add(stack, trace, _TraceLines(file, writer))
         yield
 
 

@@ -219,7 +219,7 @@ def test_a_session_lays_overlays_and_takes_them_away(home: Path, there: bool) ->
     assert (home / "index").read_text() == "|one|two"
     assert (home / "login").read_text() == "secret"
     assert adapter.requests[0].version == "1.2.3"
-    with pytest.raises(BridgeError, match="is the session closed"):
+    with pytest.raises(BridgeError, match="session s is closed"):
         session.plan_launch(LaunchRequest(["x"]))
 
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,8 +16,9 @@ import anyio
 import pytest
 
 from bridge_peers import ONE, Held, PlainAdapter, attach, attach_sync, socket_of
-from opask import Answer, Answered, Ask, Outcome, Reply, Unavailable
+from opask import Answer, Answered, Ask, LaunchRequest, Outcome, Reply, Unavailable
 from opask.bridge import Bridge
+from opask.errors import BridgeError
 from opask.events import Event
 from opask.testing import Agent, Scripted
 
@@ -202,7 +203,6 @@ print(list(pathlib.Path(sys.argv[1]).iterdir()))
 
 def test_threads_that_ask_while_the_bridge_closes_are_told() -> None:
     """Nobody is left waiting for a call that came in between."""
-    from opask.errors import BridgeError
 
     def ask() -> None:
         try:
@@ -223,6 +223,168 @@ def test_threads_that_ask_while_the_bridge_closes_are_told() -> None:
         for thread in threads:
             thread.join(10)
             assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("through", ["ask", "receive"])
+async def test_a_listener_may_close_its_session(through: str) -> None:
+    """Called by the bridge or by the host, it only begins what it could not wait for; other sessions go on."""
+    held = Held()
+    async with Bridge() as bridge:
+        session = await attach(bridge, "s", PlainAdapter(), held)
+        session.plan_launch(LaunchRequest(["runtime"]))
+        if through == "receive":
+            session.call(ONE, {})
+            await held.next()
+        session.subscribe(lambda event: session.close())
+        if through == "receive":
+            session.receive("end")
+        else:
+            session.call(ONE, {})
+        assert len(await held.outcome()) == 1
+        other = await attach(bridge, "other", PlainAdapter(), Scripted({"Which?": "a"}))
+        assert not (await Agent(other).ask(ONE)).is_error
+
+
+def test_a_listener_that_would_wait_for_the_bridge_is_told() -> None:
+    """What can only be waited for raises there, in place of waiting for ever."""
+    told: list[BaseException] = []
+
+    def listener(event: Event) -> None:
+        waits: tuple[Callable[[], object], ...] = (
+            lambda: Agent(other).ask_sync(ONE),
+            lambda: attach_sync(bridge, "third", PlainAdapter()),
+            lambda: other.listed_sync(timedelta(hours=1)),
+            lambda: bridge.__exit__(None, None, None),
+        )
+        for wait in waits:
+            with pytest.raises(BridgeError, match="another thread") as raised:
+                wait()
+            told.append(raised.value)
+
+    with Bridge() as bridge:
+        other = attach_sync(bridge, "other", PlainAdapter(), Held())
+        session = attach_sync(bridge, "s", PlainAdapter(), Scripted({"Which?": "a"}))
+        end = session.subscribe(listener)
+        assert not Agent(session).ask_sync(ONE).is_error
+        end()
+        assert len(told) == 8  # asked and resolved
+
+
+def test_a_bridge_may_close_while_threads_attach() -> None:
+    """Each gets its session, or is told that the bridge is closed; nobody waits for ever."""
+
+    def attach_on() -> None:
+        try:
+            while True:
+                attach_sync(bridge, "s", PlainAdapter(), Scripted({}))
+                attached.set()
+        except BridgeError:
+            pass
+
+    for _ in range(10):
+        attached = threading.Event()
+        with Bridge() as bridge:
+            threads = [threading.Thread(target=attach_on, daemon=True) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            assert attached.wait(10)
+        for thread in threads:
+            thread.join(10)
+            assert not thread.is_alive()
+
+
+def test_a_call_that_is_cancelled_at_once_is_cancelled() -> None:
+    """However early the agent's cancel comes, the operator's answer is not waited for."""
+    with Bridge() as bridge:
+        session = attach_sync(bridge, "s", PlainAdapter(), Held())
+        for _ in range(50):
+            call = session.call(ONE, {})
+            call.cancel()
+            with pytest.raises(BridgeError, match="cancelled"):
+                call.result()
+
+
+async def test_a_closed_session_plans_no_launch(base: Path) -> None:
+    """It says so, and makes no folder anew."""
+    async with Bridge(folder=base) as bridge:
+        session = await attach(bridge, "s", PlainAdapter(), Scripted({}))
+        await session.aclose()
+        with pytest.raises(BridgeError, match="closed"):
+            session.plan_launch(LaunchRequest(["runtime"]))
+
+
+_FULL = """
+import logging, os, resource, socket, sys, threading
+from bridge_peers import ONE, PlainAdapter, socket_of
+from opask.bridge import Bridge
+from opask.errors import BridgeError
+from opask.testing import Agent, Scripted
+
+def fill():
+    highest = max(map(int, os.listdir("/dev/fd")))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 16, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    held = []
+    try:
+        while True:
+            held.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        return held
+"""
+
+
+def test_a_connection_waits_until_there_is_a_descriptor_for_it() -> None:
+    """A process that has none left takes no session along; the runtime is served once there is one."""
+    script = (
+        _FULL
+        + """
+class Told(logging.Handler):
+    def emit(self, record): print(record.levelname, "accept" in record.getMessage(), flush=True); told.set()
+
+told = threading.Event()
+logging.getLogger("opask.bridge").addHandler(Told())
+with Bridge() as bridge:
+    session = bridge.attach_sync("s", PlainAdapter(), Scripted({"Which?": "a"}), allow_unverified=True)
+    runtime, path = socket.socket(socket.AF_UNIX), str(socket_of(session))
+    held = fill()
+    runtime.connect(path)
+    runtime.sendall(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\\n')
+    assert told.wait(10)
+    print(Agent(session).ask_sync(ONE).text)
+    for descriptor in held:
+        os.close(descriptor)
+    print(b'"id":1' in runtime.recv(4096))
+"""
+    )
+    assert _run(script) == 'WARNING True\n{"answers": {"Which?": "a"}}\nTrue\n'
+
+
+def test_a_bridge_that_finds_no_descriptors_says_so(base: Path) -> None:
+    """However many there are, it opens or raises an error of its own, and leaves nothing."""
+    script = (
+        _FULL
+        + """
+import pathlib
+from opask.bridge import bridge
+
+bridge._WARM_UP_S = 0.5
+logging.getLogger("opask.bridge").disabled = True
+base = pathlib.Path(sys.argv[1])
+held = fill()
+while True:
+    os.close(held.pop())
+    try:
+        with Bridge(folder=base):
+            break
+    except BridgeError as error:
+        print("relay" if "relay" in str(error) else "descriptors")
+for descriptor in held:
+    os.close(descriptor)
+print(list(base.iterdir()))
+"""
+    )
+    told = _run(script, str(base)).splitlines()
+    assert "descriptors" in told
+    assert told[-1] == "[]"
 
 
 @pytest.mark.parametrize("given", ["argument", "XDG_RUNTIME_DIR"])

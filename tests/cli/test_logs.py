@@ -70,3 +70,13 @@ def test_a_trace_that_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch)
     told = re.escape("OPASK_TRACE=/nowhere/trace.jsonl: cannot be written")
     with pytest.raises(UsageError, match=told), logging_to(Stream(io.StringIO())):
         raise AssertionError
+
+
+def test_a_full_disk_costs_the_trace_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records that cannot be written are told once; whoever traces goes on, and so does the command."""
+    monkeypatch.setenv("OPASK_TRACE", "/dev/full")
+    page = io.StringIO()
+    with logging_to(Stream(page)):
+        for _ in range(3):
+            logging.getLogger("opask.trace").info("operator.question.asked")
+    assert page.getvalue() == "opask: the trace lacks records: No space left on device\n"

@@ -79,3 +79,19 @@ def test_nothing_that_was_asked_or_answered_is_traced(
         assert tuple(fields(record)) == TRACE_FIELDS
         assert "secret" not in json.dumps(fields(record))
         assert "secret" not in str(vars(record))
+
+
+def test_a_handler_that_fails_costs_nothing_but_its_record() -> None:
+    """A host's own logging is no part of the question's way."""
+
+    class Failing(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raise OSError("no space left")
+
+    handler = Failing()
+    logging.getLogger("opask.trace").addHandler(handler)
+    try:
+        trace_asked(ASK)
+        trace_settled(ASK, Skipped("terminal"), 1)
+    finally:
+        logging.getLogger("opask.trace").removeHandler(handler)
