@@ -1,0 +1,179 @@
+"""What the fuzz and fault tests share: a host whose asks are counted, and what it must not leave behind."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bridge_peers import PlainAdapter, attach_sync, socket_of
+from fuzz_lines import PATIENCE_S, Lines
+from opask import Answer, Answered, Ask, Outcome, Reply
+from opask.bridge import Bridge, Session
+from opask.bridge.desk import Link, OpenAsk
+from opask.bridge.prompting import Prompting
+from opask.bridge.server import RuntimeConnection
+from opask.events import Event, QuestionAsked, QuestionResolved
+
+__all__ = ["FuzzedHost", "Operator", "fuzzed_host"]
+
+
+class Operator:
+    """Answers at once what says "now", and the rest when told to or never; remembers how all ended."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.asked: list[Ask] = []
+        self.settlements: Counter[str] = Counter()
+        self.outcomes: dict[str, Outcome] = {}
+        self._answering = threading.Event()
+
+    def ask(self, ask: Ask, /) -> Reply:
+        """Answer, in a thread of the bridge's."""
+        with self.changed:
+            self.asked.append(ask)
+            self.changed.notify_all()
+            if not any(question.text.startswith("now") for question in ask.questions):
+                self.changed.wait_for(lambda: self._answering.is_set() or ask.id in self.outcomes, PATIENCE_S)
+        return Answered(tuple(_answer(len(question.options)) for question in ask.questions), "fuzz")
+
+    def settled(self, ask: Ask, outcome: Outcome, /) -> None:
+        """Count it."""
+        with self.changed:
+            self.settlements[ask.id] += 1
+            self.outcomes[ask.id] = outcome
+            self.changed.notify_all()
+
+    def available(self, session_id: str, /) -> bool:
+        """Be there."""
+        return True
+
+    def answer_all(self) -> None:
+        """Answer whatever waits and whatever comes."""
+        with self.changed:
+            self._answering.set()
+            self.changed.notify_all()
+
+    def wait_asked(self, count: int) -> None:
+        """Wait until so many asks have come."""
+        with self.changed:
+            assert self.changed.wait_for(lambda: len(self.asked) >= count, PATIENCE_S)
+
+    def wait_settled(self) -> None:
+        """Wait until every ask that has come has settled."""
+        with self.changed:
+            assert self.changed.wait_for(
+                lambda: all(ask.id in self.settlements for ask in self.asked), PATIENCE_S
+            ), f"not settled: {[ask.id for ask in self.asked if ask.id not in self.settlements]}"
+
+
+def _answer(options: int) -> Answer:
+    return Answer((0,)) if options else Answer((), "text")
+
+
+class Errors(logging.Handler):
+    """Collects what is logged as an error, which no peer's fault may cause."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.records: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep it."""
+        self.records.append(self.format(record))
+
+
+class FuzzedHost:
+    """A bridge, and a session of it at a time whose asks are followed from the first event to the last."""
+
+    def __init__(self, bridge: Bridge, errors: Errors) -> None:
+        self.bridge = bridge
+        self.errors = errors
+        self._numbers = iter(range(1 << 30))
+
+    @contextmanager
+    def session(self) -> Iterator[tuple[Session, str, Operator]]:
+        """Give a session, its socket's path and its operator; at the end every ask has settled exactly once."""
+        operator = Operator()
+        events: list[Event] = []
+        with attach_sync(self.bridge, f"fuzz-{next(self._numbers)}", PlainAdapter(), operator) as session:
+            session.subscribe(events.append)
+            yield session, str(socket_of(session)), operator
+        operator.wait_settled()
+        asked = [event.question_id for event in events if isinstance(event, QuestionAsked)]
+        resolved = [event.question_id for event in events if isinstance(event, QuestionResolved)]
+        assert sorted(map(str, asked)) == sorted(map(str, resolved)), "an ask without its one outcome"
+        assert set(operator.settlements) >= {ask.id for ask in operator.asked}
+        assert set(operator.settlements.values()) <= {1}, "settled more than once"
+        assert len({*asked}) == len(asked)
+        assert session.pending == ()
+        assert self.errors.records == []
+
+    def serve_one(self) -> None:
+        """Serve a client that keeps to the protocol."""
+        with self.session() as (_, path, operator), Lines(path) as lines:
+            lines.shake_hands()
+            lines.call(1, "now")
+            assert lines.response(1)["result"]["isError"] is False
+            operator.wait_settled()
+
+    def tasks(self) -> int:
+        """Count the tasks on the bridge's loop."""
+
+        async def count() -> int:
+            return len(asyncio.all_tasks())
+
+        return self.bridge._thread.submit(count).result()
+
+
+@contextmanager
+def fuzzed_host(folder: Path, **settings: Any) -> Iterator[FuzzedHost]:
+    """Open a bridge; at the end nothing of what was served is left: no descriptor, task, object, file or thread."""
+    errors = Errors()
+    for name in ("opask", "asyncio", "mcp"):
+        logging.getLogger(name).addHandler(errors)
+    try:
+        with Bridge(folder=folder, **settings) as bridge:
+            host = FuzzedHost(bridge, errors)
+            host.serve_one()
+            before = _left(host, folder)
+            yield host
+            _same(host, folder, before)
+            alive = _alive()
+            assert not alive, f"still alive: {alive}"
+    finally:
+        for name in ("opask", "asyncio", "mcp"):
+            logging.getLogger(name).removeHandler(errors)
+    assert list(folder.iterdir()) == []
+
+
+def _left(host: FuzzedHost, folder: Path) -> dict[str, int]:
+    gc.collect()
+    return {
+        "descriptors": len(list(Path("/dev/fd").iterdir())),
+        "tasks": host.tasks(),
+        "files": len(list(folder.rglob("*"))),
+    }
+
+
+def _same(host: FuzzedHost, folder: Path, before: dict[str, int]) -> None:
+    """Hold what is left to what there was; what still ends by itself has its grace."""
+    ended = threading.Event()
+    for _ in range(100):
+        if _left(host, folder) == before:
+            return
+        ended.wait(0.05)
+    left = _left(host, folder)
+    assert left == before, f"{before} before, {left} afterwards"
+
+
+def _alive() -> Counter[str]:
+    gc.collect()
+    kinds = (Link, OpenAsk, Prompting, RuntimeConnection)
+    return Counter(type(each).__name__ for each in gc.get_objects() if isinstance(each, kinds))
