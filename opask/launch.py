@@ -117,10 +117,13 @@ class OverlayFile:
         name: its name in the folder.
         make: gives its text from the user's, None where there is none. It does no I/O, and raises `LaunchError` where
             the user's stands against the launch. Bytes that are no UTF-8 are in the text as lone surrogates.
+        sources: where the user's own may be, absolute; the first that is there is it. By default it has the same name
+            in the user's folder.
     """
 
     name: str
     make: Callable[[str | None], str] = field(repr=False)
+    sources: tuple[Path, ...] | None = None
 
 
 @frozen
@@ -139,21 +142,21 @@ class OverlayRecord:
 
 @frozen
 class Overlay:
-    """A folder that stands in for one of the user's while a session lasts.
+    """A folder that stands in for one of the user's while a session lasts, or has only files made from the user's.
 
     It has a link to everything in the user's folder, so that what the runtime keeps (logins that rotate, saved
     conversations) stays there, and a few files of its own.
 
     Args:
         path: the folder, made anew with mode 0700.
-        original: the user's folder, absolute; it need not be there yet.
+        original: the user's folder, absolute; it need not be there yet. None where it stands in for none.
         files: what is made anew, with mode 0600.
         folders: names of folders that the runtime keeps things in; where the user has none, one is made there.
         records: files that the runtime replaces; linked where the user has none yet, too, and brought back at the end.
     """
 
     path: Path
-    original: Path
+    original: Path | None
     files: tuple[OverlayFile, ...] = field(default=(), converter=tuple[OverlayFile, ...])
     folders: tuple[str, ...] = ()
     records: tuple[OverlayRecord, ...] = field(default=(), converter=tuple[OverlayRecord, ...])

@@ -6,10 +6,11 @@ import logging
 import os
 import shutil
 import tempfile
+from collections.abc import Set
 from pathlib import Path
 from typing import Final
 
-from opask.launch import Overlay, OverlayRecord
+from opask.launch import Overlay, OverlayFile, OverlayRecord
 
 __all__ = ["bring_back", "lay"]
 
@@ -28,10 +29,18 @@ def lay(overlay: Overlay) -> None:
         OSError: the user's folder cannot be read, or the overlay not be written.
     """
     original, path = overlay.original, overlay.path
-    made = {file.name: file.make(_text(original / file.name)) for file in overlay.files}
+    made = {file.name: file.make(_own(file, original)) for file in overlay.files}
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir(mode=_FOLDER_MODE)
     path.chmod(_FOLDER_MODE)  # whatever the umask was
+    if original is not None:
+        _link(overlay, original, made.keys())
+    for name, text in made.items():
+        _write(path / name, text)
+
+
+def _link(overlay: Overlay, original: Path, made: Set[str]) -> None:
+    """Link to all that the user has, but for what is made anew, and to what the runtime will keep there."""
     if overlay.folders or overlay.records:
         original.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
     for name in overlay.folders:
@@ -39,10 +48,8 @@ def lay(overlay: Overlay) -> None:
     names = {record.name for record in overlay.records}
     if original.is_dir():
         names |= {entry.name for entry in original.iterdir()}
-    for name in sorted(names - made.keys()):
-        (path / name).symlink_to(original / name)
-    for name, text in made.items():
-        _write(path / name, text)
+    for name in sorted(names - made):
+        (overlay.path / name).symlink_to(original / name)
 
 
 def bring_back(overlay: Overlay) -> None:
@@ -56,7 +63,7 @@ def bring_back(overlay: Overlay) -> None:
 
 def _bring_back(overlay: Overlay, record: OverlayRecord) -> None:
     written = overlay.path / record.name
-    if written.is_symlink() or not written.is_file():
+    if overlay.original is None or written.is_symlink() or not written.is_file():
         return  # what was written through the link is there already
     target = (overlay.original / record.name).resolve()  # it may be a link of the user's own
     before = _text(target)
@@ -74,11 +81,19 @@ def _bring_back(overlay: Overlay, record: OverlayRecord) -> None:
         part.unlink(missing_ok=True)
 
 
+def _own(file: OverlayFile, original: Path | None) -> str | None:
+    """Return the text of the user's own file; None where there is none."""
+    sources = file.sources
+    if sources is None:
+        sources = () if original is None else (original / file.name,)
+    return next((text for source in sources if (text := _text(source)) is not None), None)
+
+
 def _text(path: Path) -> str | None:
     """Return a file's text, line ends as they are; None where there is none."""
     try:
         return path.read_bytes().decode(**_ENCODING)
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         return None
 
 

@@ -233,7 +233,7 @@ class Session:
                 lay(overlay)
             except OSError as error:
                 raise BridgeError(
-                    f"no folder could be made that stands in for {overlay.original}: {error.strerror or error} "
+                    f"no folder could be made that stands in for {overlay.original or overlay.path}: {error.strerror or error} "
                     f"({error.filename}); is the session closed, and that folder this user's own?"
                 ) from error
 

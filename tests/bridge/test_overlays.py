@@ -171,6 +171,15 @@ def test_a_file_that_stands_against_the_launch_makes_nothing(overlay: Overlay) -
     assert not overlay.path.exists()
 
 
+def test_a_file_is_made_from_the_first_that_is_there(overlay: Overlay, home: Path) -> None:
+    """A file can be made from one elsewhere: the first of several that is a file, of none where none is."""
+    there = (home / "none", home / "login" / "x", home / "sessions", home / "login", home / "settings")
+    files = [OverlayFile("text", longer, there), OverlayFile("settings", longer, ())]
+    lay(evolve(overlay, original=None, files=files))
+    assert dict(contents(overlay.path)) == {"settings": b"more", "text": b"secretmore"}
+    bring_back(evolve(overlay, original=None))
+
+
 class OverlayAdapter:
     """An adapter that wants one overlay in the folder that it is given."""
 
