@@ -200,6 +200,7 @@ COSTS = {
     "opask_acp": frozenset(ATTRS),
     "opask_claude": frozenset(ATTRS),
     "opask_kimi": frozenset(ATTRS),
+    "opask_omp": frozenset(ATTRS),
 }
 
 # -- the reader ------------------------------------------------------------------------------------------------
