@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -14,7 +15,7 @@ import anyio
 import pytest
 from attrs import field, frozen
 
-from bridge_peers import Held
+from bridge_peers import Held, PlainAdapter
 from opask import Answer, Answered
 from opask.adapters import Adapter
 from opask.bridge import Bridge, Session
@@ -255,3 +256,63 @@ async def test_ending_a_run_that_asks_leaves_nothing() -> None:
         assert (await runtime.wait()).stop_reason in ("cancelled", "end_turn")
     (resolved,) = seen.of(QuestionResolved)
     assert (resolved.outcome, resolved.by) == ("cancelled", "host")
+
+
+async def test_a_session_of_another_protocol_has_nothing_due() -> None:
+    """Where the protocol has no handshake a host that asks for what is due, or tells what it sent, is told nothing."""
+    async with attached(Scripted({}), adapter=PlainAdapter()) as seen:
+        seen.session.plan_launch(LaunchRequest(["x"]))
+        assert seen.session.outgoing() == []
+        assert seen.session.sent({"method": "session/prompt"}) == []
+        seen.session.tool_listed()
+    assert seen.events == []
+
+
+# -- the command line ------------------------------------------------------------------------------------------------
+
+
+def opask(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line."""
+    command = ("run", "acp", "Set it up.", *arguments)
+    return subprocess.run(
+        [sys.executable, "-c", "from opask.cli import main; raise SystemExit(main())", *command],
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+
+
+def test_the_command_line_runs_an_agent_by_its_program() -> None:
+    """`opask run acp --bin` asks the operator for whatever agent it is given, and says what is not known of it."""
+    agent = ("--bin", sys.executable, "--allow-unverified", "--answers", json.dumps(ANSWERS))
+    done = opask(*agent, "--", str(AGENT), json.dumps({"say": "Hello.\n"}), json.dumps(ASK))
+    assert done.returncode == 0, done.stderr
+    assert "Hello." in done.stdout
+    assert r"{\"answers\": {\"Which database?\": \"SQLite\"" in done.stdout
+    assert "not known: how long it lets one call wait" in done.stderr
+
+
+def test_the_command_line_wants_to_know_which_agent_and_whether_it_may() -> None:
+    """Without a program there is nothing to run, and an agent that nobody has probed is not run unasked."""
+    assert (opask().returncode, "--bin" in opask().stderr) == (2, True)
+    done = opask("--bin", sys.executable, "--answers", "{}", "--", str(AGENT))
+    assert (done.returncode, "--allow-unverified" in done.stderr) == (2, True)
+
+
+def test_the_command_line_says_why_an_agent_gives_no_session() -> None:
+    """An agent that wants a log-in first fails the run in its own words."""
+    done = opask(
+        "--bin",
+        sys.executable,
+        "--allow-unverified",
+        "--answers",
+        "{}",
+        "--",
+        str(AGENT),
+        '{"fail": "Log in"}',
+    )
+    assert done.returncode != 0
+    assert "Log in (-32000)" in done.stderr
+    assert "Traceback" not in done.stderr
