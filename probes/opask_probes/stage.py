@@ -85,23 +85,27 @@ class Stage:
         assert self._process.stdin is not None
         with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
             await self._process.stdin.aclose()
-        with anyio.move_on_after(_END_S):
-            await self._over.wait()
-            await self._process.wait()
+        with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(_END_S):
+                await self._over.wait()
+                await self._process.wait()
+            if self._process.returncode is None:
+                self._process.kill()
 
     async def follow(self) -> None:
-        """Take in the model's log until it ends."""
-        try:
-            while True:
-                data = json.loads(await self._log.receive_until(b"\n", _LINE))
-                if "failures" in data:
-                    self.failures = tuple(data["failures"])
-                else:
-                    self.exchanges.append(data)
+        """Take in the model's log until it ends; whatever is cancelled, its verdict is the last line."""
+        with anyio.CancelScope(shield=True):
+            try:
+                while True:
+                    data = json.loads(await self._log.receive_until(b"\n", _LINE))
+                    if "failures" in data:
+                        self.failures = tuple(data["failures"])
+                    else:
+                        self.exchanges.append(data)
+                    self._tell()
+            except (anyio.EndOfStream, anyio.IncompleteRead, anyio.ClosedResourceError):
+                self._over.set()
                 self._tell()
-        except (anyio.EndOfStream, anyio.IncompleteRead, anyio.ClosedResourceError):
-            self._over.set()
-            self._tell()
 
     def _tell(self) -> None:
         self._changed.set()
@@ -143,9 +147,8 @@ async def stage(
                         yield set_
                     except Exception as error:  # raised below: the task group would wrap it
                         failure = error
-                    with anyio.CancelScope(shield=True):
+                    finally:
                         await set_.close()
-                    tasks.cancel_scope.cancel()
             finally:
                 if process.returncode is None:
                     process.kill()

@@ -95,10 +95,10 @@ async def test_a_runtime_that_does_nothing_right(flaw: str, reason: str, tmp_pat
 async def test_a_runtime_that_hangs_ends_in_the_claims_bound(tmp_path: Path) -> None:
     """A scenario that does not end is ended at its bound, with all that it started."""
     begin = time.monotonic()
-    finding = await try_claim(case(tmp_path, "hangs"), evolve(CLAIM["single"], bound=2.0))
-    assert time.monotonic() - begin < 15
+    finding = await try_claim(case(tmp_path, "hangs"), evolve(CLAIM["single"], bound=6.0))
+    assert time.monotonic() - begin < 20
     assert isinstance(finding.verdict, NotHeld)
-    assert finding.verdict.reasons[0] == "it did not end within 2 s"
+    assert finding.verdict.reasons[0] == "it did not end within 6 s"
     assert not [reason for reason in finding.verdict.reasons if "left behind" in reason]
 
 
