@@ -257,7 +257,8 @@ class AskDesk:
         now = anyio.current_time()
         for entry in list(self._recent.values()):
             if entry.link is None and self._is_recent(entry, now) and _same_call(entry.ask, questions, meta):
-                entry.link = link
+                # A call may have been read together with the end of its connection: then it may come once more.
+                entry.link = None if link.lost else link
                 return entry
         return None
 

@@ -20,7 +20,6 @@ from hypothesis.stateful import (
     consumes,
     initialize,
     invariant,
-    multiple,
     rule,
 )
 
@@ -197,8 +196,6 @@ class DeskMachine(RuleBasedStateMachine):
     @rule(target=calls, link=links, question=st.sampled_from(QUESTIONS), meta=st.sampled_from(METAS))
     def call(self, link: Link, question: Mapping[str, Any], meta: Mapping[str, Any]) -> object:
         """Call the tool, and see whether it is a new ask, one that is joined, or none."""
-        if link.lost:
-            return multiple()
         open_before = [known for known in self.known.values() if known.outcome is None]
         joined = self._joined(question["question"], meta)
         count = len(self.known)
@@ -229,6 +226,13 @@ class DeskMachine(RuleBasedStateMachine):
                 if joined.outcome is not None:
                     assert sent.result == tool_result(joined.ask.questions, joined.outcome, Sentences())
         self.sent.append(sent)
+        if link.lost:  # the call was read together with the end of its connection
+            if (known := sent.known) is not None:
+                known.link = None
+                if known.outcome is None:
+                    known.causes.add("disconnect")
+                    known.lost_at = self.loop.now
+            self._end_calls(link)
         return sent
 
     def _joined(self, text: str, meta: Mapping[str, Any]) -> Known | None:
@@ -270,6 +274,11 @@ class DeskMachine(RuleBasedStateMachine):
         """Answer an ask and write the result at once."""
         self.reply(sent, FITTING[0])
         self.result_written(sent)
+
+    @rule(target=calls, sent=calls)
+    def call_and_be_gone(self, sent: Sent) -> object:
+        """Send a call again and lose its connection before it is looked at."""
+        return self.call(Link(lost=True), sent.question, sent.meta)
 
     @rule(target=calls, sent=calls)
     def crash_with_the_answer(self, sent: Sent) -> object:
