@@ -31,6 +31,19 @@ settings.register_profile(
 settings.load_profile("opask-ci" if os.environ.get("CI") else "opask")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that the project's own checks run the live, browser and tmux tests with."""
+    parser.addoption("--no-skips", action="store_true", help="fail the run where a test was skipped")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Fail a run that skipped what it was asked for: a check that did not look has not passed."""
+    reporter: Any = session.config.pluginmanager.get_plugin("terminalreporter")
+    if session.config.getoption("--no-skips") and reporter.stats.get("skipped") and not exitstatus:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take away what the caller's own environment tells opask."""
