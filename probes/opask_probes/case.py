@@ -98,7 +98,6 @@ class Case:
             prompt=MAIN,
             prompter=operator,
             env=env,
-            prepare=self.profile.prepare,
             interpreter=interpreter,
         ) as run:
             self.takes.append(run.take)

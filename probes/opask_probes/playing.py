@@ -28,7 +28,7 @@ from opask.testing import Scripted
 
 from .model import Scenario
 from .runtimes import ProbedRuntime
-from .sandbox import Isolation, Sandbox
+from .sandbox import Isolation
 from .stage import Stage, all_gone, processes_below, stage
 
 __all__ = ["Line", "Operator", "Playing", "Setting", "Take", "playing"]
@@ -209,7 +209,6 @@ async def playing(
     prompter: Prompter | None,
     env: Mapping[str, str] | None = None,
     refuse: frozenset[str] = frozenset(),
-    prepare: Callable[[Sandbox, str], object] | None = None,
     interpreter: Path | None = None,
 ) -> AsyncIterator[Playing]:
     """Start a runtime for the length of a block, with a bridge and a scripted model of its own; needs asyncio.
@@ -224,7 +223,6 @@ async def playing(
         prompter: the operator; None for nobody.
         env: variables beside those of the sandbox and the runtime's profile.
         refuse: changes of the launch that are not wanted.
-        prepare: writes what the runtime needs into the sandbox, from the model's address.
         interpreter: the Python that runs the relay.
 
     Yields:
@@ -235,8 +233,7 @@ async def playing(
     async with stage(scenario, setting.isolation) as set_:
         sockets = set_.sandbox.root / "b"
         sockets.mkdir(mode=0o700)
-        if prepare is not None:
-            prepare(set_.sandbox, set_.url)
+        setting.runtime.prepare(set_.sandbox.home, set_.url)
         request = LaunchRequest(argv, set_.environment(setting.runtime, env or {}), refuse=refuse)
         try:
             async with (

@@ -11,7 +11,6 @@ from attrs import Factory, field, frozen
 from opask.errors import OpaskError
 
 from .model import Call
-from .sandbox import Sandbox
 from .scripts import QUESTIONS
 
 __all__ = ["PROFILES", "LongWait", "Mode", "Profile", "profile"]
@@ -35,10 +34,6 @@ class LongWait:
     env: Mapping[str, str] = Factory(dict)
 
 
-def _nothing(sandbox: Sandbox, url: str) -> None:
-    pass
-
-
 @frozen(kw_only=True)
 class Profile:
     """A runtime on one route, as the scenarios play to it.
@@ -47,7 +42,6 @@ class Profile:
         runtime: its name in the registry.
         route: the route's id.
         launch: gives the launch of a host without opask, from the program, the prompt and the mode.
-        prepare: writes what the runtime needs to be there into its sandbox, from the model's address.
         native: gives the call of its own ask tool that asks a question; None where it has none.
         sub_agent: gives the call that has a sub-agent do a prompt, and waits for it; None where it has none.
         with_server: adds a stdio MCP server to a launch, from its name and command; None where a launch cannot.
@@ -61,7 +55,6 @@ class Profile:
     runtime: str
     route: str
     launch: Callable[[str, str, Mode], Sequence[str]] = field(repr=False)
-    prepare: Callable[[Sandbox, str], None] = field(default=_nothing, repr=False)
     native: Callable[[str], Call] | None = field(default=None, repr=False)
     sub_agent: Callable[[str], Call] | None = field(default=None, repr=False)
     with_server: Callable[[Sequence[str], str, Sequence[str]], Sequence[str]] | None = field(
