@@ -183,14 +183,14 @@ def test_a_misfit_names_its_own_question() -> None:
     assert caught.value.question == 1
 
 
-JSON_ANSWERS = st.recursive(
-    st.one_of(
-        st.none(), st.booleans(), st.integers(), st.text(max_size=9), st.sampled_from(("Docs", "SQLite"))
+PARTS: st.SearchStrategy[Any] = st.one_of(
+    st.sampled_from(
+        [*(option.label for question in ASK for option in question.options), "", " ", None, 1, {}]
     ),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=3), inner, max_size=2)
-    ),
-    max_leaves=4,
+    st.text(max_size=9),
+)
+JSON_ANSWERS = st.one_of(
+    PARTS, st.lists(PARTS, max_size=4), st.lists(st.lists(PARTS, max_size=1), max_size=1)
 )
 
 
