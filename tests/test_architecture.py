@@ -124,7 +124,8 @@ RULES = (
         ATTRS,
         without=(*NETWORK, *PROCESSES, *THREADS),
     ),
-    Rule(("opask", *CORE), CORE, ATTRS, pure=True),
+    Rule(("opask",), CORE, pure=True, computed=True),  # each of its names is loaded when it is first asked for
+    Rule(CORE, CORE, ATTRS, pure=True),
     # Adapters: sans-IO, and no sibling but the protocol family that one specialises.
     *(
         Rule(package(name), ("opask", *CORE, "opask.hooks", *package(name, *family)), ATTRS, pure=True)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from datetime import timedelta
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -388,6 +387,8 @@ def _first(error: Exception) -> Exception:
 @cache
 def metadata_version() -> str:
     """Return opask's installed version; empty where it is used without being installed."""
+    from importlib import metadata  # late: a host that only imports the bridge need not wait for it
+
     try:
         return metadata.version("opask")
     except metadata.PackageNotFoundError:
