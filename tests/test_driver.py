@@ -558,8 +558,15 @@ async def test_a_program_is_looked_up_where_it_will_run(tmp_path: Path) -> None:
 
 async def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     """A working directory that is not there is an error that names it."""
-    with pytest.raises(RuntimeUnavailableError, match=r"nothing can be started with .*/nowhere"):
+    with pytest.raises(RuntimeUnavailableError, match=r"cannot be started: .*/nowhere.*is the folder there"):
         await run(FakeSession(), plan(""), "go", cwd=tmp_path / "nowhere")
+
+
+async def test_a_launch_that_is_too_long_is_told() -> None:
+    """What the system refuses for its length is named as that."""
+    long = evolve(plan(""), argv=(sys.executable, "-c", "pass", "x" * 4_000_000))
+    with pytest.raises(RuntimeUnavailableError, match="too long for this system; give it a shorter prompt"):
+        await run(FakeSession(), long, "go")
 
 
 async def test_a_prompt_that_is_not_taken_ends_the_runtime() -> None:

@@ -18,6 +18,7 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from opask.errors import AdapterError, BridgeError, OpaskError, SurfaceError, UnknownRuntimeError
@@ -79,6 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code. What went wrong is on stderr in one line.
     """
+    _fill_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
     name = next((word for word in arguments[:1] if not word.startswith("-")), "")
     try:
@@ -106,6 +108,22 @@ def _give_up_stdout() -> None:
     """Let what nobody reads any more go nowhere, at the interpreter's own last flush too."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _fill_streams() -> None:
+    """Put the null device in place of standard streams that this process was started without.
+
+    Their numbers would else be given to sockets and pipes, which whoever writes to stderr would write to.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # it gets the lowest number that is free
+    null = Path(os.devnull)
+    sys.stdin = sys.stdin or null.open(encoding="utf-8")
+    sys.stdout = sys.stdout or null.open("w", encoding="utf-8")
+    sys.stderr = sys.stderr or null.open("w", encoding="utf-8")
 
 
 def _main(name: str, arguments: list[str]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sys
@@ -123,7 +124,10 @@ async def _spawn(
     if interpreter is None:
         interpreter = shutil.which("python3") if getattr(sys, "frozen", False) else sys.executable
     removed = [part for folder in session.folders for part in ("--remove", str(folder))]
-    read_end, write_end = os.pipe()
+    try:
+        read_end, write_end = os.pipe()
+    except OSError as error:
+        raise _not_started(runtime, program, error) from error
     leash = ("--leash", str(read_end))
     try:
         process = await anyio.open_process(
@@ -135,18 +139,25 @@ async def _spawn(
         )
     except OSError as error:
         os.close(write_end)
-        raise RuntimeUnavailableError(
-            f"{runtime}: nothing can be started with {error.filename!r}: {error.strerror}; "
-            "is the folder there, and the Python that runs the guard?",
-            runtime=runtime,
-            what=program,
-        ) from error
+        raise _not_started(runtime, program, error) from error
     except BaseException:
         os.close(write_end)
         raise
     finally:
         os.close(read_end)
     return process, write_end
+
+
+def _not_started(runtime: str, program: str, error: OSError) -> RuntimeUnavailableError:
+    if error.errno == errno.E2BIG:
+        why = "its arguments and environment are too long for this system; give it a shorter prompt"
+    elif error.filename is None:
+        why = error.strerror or str(error)
+    else:
+        why = f"{error.filename}: {error.strerror}; is the folder there, and the Python that runs the guard?"
+    return RuntimeUnavailableError(
+        f"{runtime}: {program!r} cannot be started: {why}", runtime=runtime, what=program
+    )
 
 
 def _is_there(program: str, env: Mapping[str, str], cwd: Path | str | None) -> bool:

@@ -5,11 +5,13 @@ import os
 import subprocess
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from cli_runtimes import ANSWERS
 from opask.cli import COMMANDS, main
 from opask.errors import BridgeError, LaunchError, OpaskError, RecordingError, UnknownRuntimeError
 
@@ -169,3 +171,25 @@ def test_a_reader_that_goes_away_is_no_error(options: list[str]) -> None:
     )
     os.close(write_end)
     assert (run.returncode, run.stderr) == (1, b"")
+
+
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)], ids=str)
+def test_a_standard_stream_may_be_missing(closed: tuple[int, ...], tmp_path: Path) -> None:
+    """A process that was started without one runs as if the null device were there, and fails at nothing."""
+    script = f"""
+import os, sys
+for number in {closed}:
+    os.close(number)
+os.execv(sys.executable, [sys.executable, "-m", "opask_main", *sys.argv[1:]])
+"""
+    (tmp_path / "opask_main.py").write_text("import sys; from opask.cli import main; sys.exit(main())")
+    run = subprocess.run(
+        [sys.executable, "-c", script, "demo", "--answers", ANSWERS],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(tmp_path), "TMPDIR": str(tmp_path)},
+        timeout=30,
+        check=False,
+    )
+    assert (run.returncode, run.stderr) == (0, b"")
+    assert (b"demo is done" in run.stdout) == (1 not in closed)
