@@ -75,8 +75,33 @@ def check(
                     "takes its place",
                     f"{option} {rule}",
                 )
+    if "native-ask-denied" in request.refuse:
+        _check_native_asks_host(line)
     if endpoint is not None:
         _check_attachable(request, line, endpoint)
+
+
+def _check_native_asks_host(line: CommandLine) -> None:
+    """See that no rule of the host's lets the native ask tool run where only the permission channel denies it.
+
+    With such a rule 2.1.63 makes no permission request: it tells the model that the user has answered, with nothing.
+    """
+    if NATIVE in tool_rules(line.values("--disallowedTools")):
+        return
+    for rule in _setting_rules(line, "allow"):
+        if rule.partition("(")[0] == NATIVE:
+            where = f"--settings permissions.allow {rule}"
+            raise refusal(
+                f"{where} lets {NATIVE} resolve without an operator at some versions; take it out, or do not refuse "
+                "the change 'native-ask-denied'",
+                where,
+            )
+
+
+def _setting_rules(line: CommandLine, kind: str) -> tuple[str, ...]:
+    """Return the permission rules of a kind that ``--settings`` has inline."""
+    listed = _object(_json(line.last("--settings")).get("permissions")).get(kind)
+    return tuple(rule for rule in listed if isinstance(rule, str)) if isinstance(listed, list) else ()
 
 
 def _check_extendable(line: CommandLine) -> None:
@@ -119,11 +144,8 @@ def _check_attachable(request: LaunchRequest, line: CommandLine, endpoint: Endpo
 def _rules_against(line: CommandLine) -> Iterable[tuple[str, tuple[str, ...]]]:
     """Return the host's own rules under which the ask tool would not run, with where they stand."""
     yield "--disallowedTools", tool_rules(line.values("--disallowedTools"))
-    permissions = _object(_json(line.last("--settings")).get("permissions"))
     for kind in ("deny",) if asks_host(line) else ("deny", "ask"):
-        listed = permissions.get(kind)
-        rules = listed if isinstance(listed, list) else []
-        yield f"--settings permissions.{kind}", tuple(rule for rule in rules if isinstance(rule, str))
+        yield f"--settings permissions.{kind}", _setting_rules(line, kind)
 
 
 def _servers(line: CommandLine) -> Iterable[str]:

@@ -15,6 +15,7 @@ from attrs import define, field
 
 from opask.errors import WaitTooLongError
 from opask.launch import Change, Endpoint, LaunchFile, LaunchPlan, LaunchRequest
+from opask.versions import compare_versions
 from opask_claude.arguments import CommandLine, tool_rules
 from opask_claude.conflicts import asks_host, check, is_on, refusal
 from opask_claude.tools import NATIVE, RUNTIME, ask_tools, clause, covers
@@ -42,8 +43,8 @@ CHANGES: Final[Mapping[str, Change]] = {
             "fresh-system-prompt",
             "process",
             "--system-prompt-snapshot=off sends a resumed conversation what is true now, and not the clause that it "
-            "was begun with; the first request after a resume is not served from the prompt cache (needs a CLI that "
-            "knows the option)",
+            "was begun with; the first request after a resume is not served from the prompt cache (left "
+            "out for a CLI that is known to be older than the option)",
         ),
         Change(
             "ask-server",
@@ -87,6 +88,7 @@ _DEFAULT_BACKGROUND_MS = 120_000
 _DEFAULT_PRINT_WAIT_MS = 600_000
 _MARGIN = timedelta(seconds=5)
 _CONFIG_NAME = "claude-mcp.json"
+_KEEPS_PROMPTS = "2.1.257"  # the first one that does, says the changelog of its vendor's SDK
 _RESUMES = ("--resume", "--continue", "--from-pr", "--teleport")
 _OFF = frozenset({"", "0", "false", "no", "off"})
 
@@ -192,8 +194,15 @@ class _Planning:
         own = self.line.last("--append-system-prompt")
         self.line = self.line.with_value("--append-system-prompt", f"{own}\n\n{text}" if own else text)
         resumes = any(self.line.has(name) for name in _RESUMES)
-        if resumes and not self.line.has("--system-prompt-snapshot") and self.pulls("fresh-system-prompt"):
+        if not resumes or self.line.has("--system-prompt-snapshot") or not self._keeps_prompts():
+            return
+        if self.pulls("fresh-system-prompt"):
             self.line = self.line.with_options("--system-prompt-snapshot=off")
+
+    def _keeps_prompts(self) -> bool:
+        """Tell whether the CLI keeps a conversation's system prompt; one that does not takes no option against it."""
+        version = self.request.version
+        return version is None or compare_versions(version, _KEEPS_PROMPTS) != -1
 
     def attach(self, endpoint: Endpoint) -> None:
         assert self.tool is not None

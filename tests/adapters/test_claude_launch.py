@@ -34,10 +34,15 @@ def plan(
     endpoint: Endpoint | None = ENDPOINT,
     refuse: set[str] | None = None,
     clause: str | None = None,
+    version: str | None = None,
 ) -> LaunchPlan:
     """Plan a launch of ``claude -p`` with more arguments."""
     request = LaunchRequest(
-        ("claude", "-p", *argv), env or {}, clause=clause, refuse=frozenset(refuse or set())
+        ("claude", "-p", *argv),
+        env or {},
+        clause=clause,
+        refuse=frozenset(refuse or set()),
+        version=version,
     )
     return adapter.plan_launch(request, endpoint)
 
@@ -228,6 +233,17 @@ def test_a_resumed_conversation_is_told_what_is_true_now() -> None:
     assert not line(plan("Begin.")).has("--system-prompt-snapshot")
 
 
+@pytest.mark.parametrize(
+    ("version", "is_told"), [("2.0.76", False), ("2.1.197", False), ("2.1.257", True), (None, True)]
+)
+def test_a_cli_that_keeps_no_prompt_gets_no_option_against_it(version: str | None, is_told: bool) -> None:
+    """A CLI that is known to be older than the option would end at once with "unknown option"."""
+    made = plan("Go on.", "--resume", "id", version=version)
+    assert line(made).has("--system-prompt-snapshot") is is_told
+    assert ("fresh-system-prompt" in changes(made)) is is_told
+    assert made.clause is not None
+
+
 # -- what stands against it ------------------------------------------------------------------------------------------
 
 SETTINGS_DENY = json.dumps({"permissions": {"deny": ["Bash", "mcp__opask"]}})
@@ -296,6 +312,21 @@ def test_what_does_not_stand_against_it_is_left(argv: tuple[str, ...]) -> None:
 def test_an_ask_rule_is_no_conflict_where_the_host_is_asked() -> None:
     """A settings rule that asks first is served at the permission channel, where there is one."""
     assert plan(*CONTROL, "--settings", SETTINGS_ASK).questions
+
+
+SETTINGS_NATIVE = json.dumps({"permissions": {"allow": ["Read", NATIVE]}})
+
+
+def test_the_native_tool_is_not_left_to_a_rule_that_allows_it() -> None:
+    """Where only the permission channel keeps the native tool away, a rule by which it is never asked is refused."""
+    with pytest.raises(LaunchError) as refusal:
+        plan(*CONTROL, "--settings", SETTINGS_NATIVE, refuse={"native-ask-denied"})
+    assert refusal.value.what == f"--settings permissions.allow {NATIVE}"
+    assert plan(*CONTROL, "--settings", SETTINGS_NATIVE).questions
+    denied = ("--settings", SETTINGS_NATIVE, "--disallowedTools", NATIVE)
+    assert plan(*CONTROL, *denied, refuse={"native-ask-denied"}).questions
+    others = json.dumps({"permissions": {"allow": ["Read"]}})
+    assert plan(*CONTROL, "--settings", others, refuse={"native-ask-denied"}).questions
 
 
 def test_what_only_hinders_asking_does_not_hinder_a_launch_without() -> None:
