@@ -62,8 +62,9 @@ def installed(runtime: str, version: str | None = None, *, folder: Path | None =
     package, version, place = _place(runtime, version, folder)
     program = _program(runtime, place, package)
     if not _is_program(program):
+        which = "" if version == probed_runtime(runtime).version else f" --version {version}"
         raise InstallError(
-            f"{runtime} {version} is not installed in {place.parent}; `opask probe {runtime} --install`"
+            f"{runtime} {version} is not installed in {place.parent}; `opask probe {runtime}{which} --install`"
         )
     return program
 
@@ -107,7 +108,8 @@ def install(
 def _place(runtime: str, version: str | None, folder: Path | None) -> tuple[Package, str, Path]:
     known = probed_runtime(runtime)
     version = version or known.version
-    return known.package(), version, (folder or default_folder()).absolute() / f"{runtime}-{version}"
+    folder = (folder or default_folder()).absolute()
+    return known.package_of(version), version, folder / f"{runtime}-{version}"
 
 
 def _fetcher(runtime: str, version: str, package: Package) -> Callable[[Path, float], _Argv]:

