@@ -85,7 +85,8 @@ def _claude_launch(program: str, prompt: str, mode: Mode) -> Sequence[str]:
 
 def _claude_sub_agent(prompt: str) -> Call:
     how = {"subagent_type": "general-purpose", "run_in_background": False}
-    return Call("Agent", {"description": "Ask the operator", "prompt": prompt, **how})
+    # Up to 2.0 it was called Task, as the list of tools in `system/init` has it to this day.
+    return Call("Agent", {"description": "Ask the operator", "prompt": prompt, **how}, ("Task",))
 
 
 def _claude_with_server(argv: Sequence[str], name: str, command: Sequence[str]) -> Sequence[str]:

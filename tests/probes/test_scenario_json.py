@@ -76,11 +76,12 @@ def test_the_json_form_reads_as_documented() -> None:
              {"expect": {"offered": ["o"], "absent": ["a"], "system_contains": ["s"], "system_lacks": ["t"],
                          "text_contains": ["x"], "text_lacks": ["y"],
                          "results": [{"contains": ["c"], "lacks": ["l"], "is_error": true}]},
-              "hold": "gate", "reply": {"text": "{{result:1}}", "calls": [{"tool": "T", "arguments": {"a": [1, null]}}]}},
+              "hold": "gate", "reply": {"text": "{{result:1}}", "calls": [{"tool": "T", "arguments": {"a": [1, null]},
+                                                              "otherwise": ["U"]}]}},
              {"reply": {"text": "bye"}, "releases": "gate"}]}]}
     """)
     first = Step(
-        Reply("{{result:1}}", (Call("T", {"a": [1, None]}),)),
+        Reply("{{result:1}}", (Call("T", {"a": [1, None]}, ("U",)),)),
         Expect(
             ("o",), ("a",), ("s",), ("t",), ("x",), ("y",), (ExpectedResult(("c",), ("l",), is_error=True),)
         ),

@@ -213,6 +213,23 @@ async def test_several_calls_in_one_message_are_quoted_by_their_place() -> None:
         assert (await runtime.turn())["content"][0]["text"] == "1=one 2=two all=one\ntwo"
 
 
+@pytest.mark.parametrize(
+    ("names", "called"),
+    [(("Bash", ASK), "Bash"), (("Shell", ASK, "Bash"), ASK), (("Shell", "Run"), "Shell")],
+)
+async def test_a_tool_of_several_names_is_called_by_the_first_that_is_offered(
+    names: tuple[str, ...], called: str
+) -> None:
+    """What a tool is called depends on the runtime's version; where none of its names is offered the first is used."""
+    call = Call(names[0], {}, names[1:])
+    async with playing(Scenario("names", (Conversation("main", (Step(Reply("I call.", (call,))),)),))) as (
+        _,
+        runtime,
+    ):
+        reply = await runtime.turn()
+    assert [block["name"] for block in reply["content"] if block["type"] == "tool_use"] == [called]
+
+
 async def test_a_conversation_goes_on_over_several_prompts() -> None:
     """After an end of turn the next prompt is the next step."""
     steps = (

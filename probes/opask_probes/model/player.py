@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import anyio
 from attrs import frozen
@@ -90,7 +90,7 @@ class Player:
         results = _results(request, progress.replies[-1].calls if progress.replies else ())
         if problems := [*_problems(request, step.expect, results)]:
             raise MismatchError("; ".join(problems), name, number)
-        message = _message(name, number, step, results, call_prefix)
+        message = _message(name, number, step, results, call_prefix, offered=request.tool_names)
         progress.taken = number
         progress.replies.append(message)
         if step.hold:
@@ -222,9 +222,11 @@ def _text_problems(what: str, text: str, contains: tuple[str, ...], lacks: tuple
             yield f"{what} has {unwanted!r} and must not"
 
 
-def _message(name: str, number: int, step: Step, results: list[ToolResult], prefix: str) -> Message:
+def _message(
+    name: str, number: int, step: Step, results: list[ToolResult], prefix: str, *, offered: Collection[str]
+) -> Message:
     calls = tuple(
-        ToolCall(f"{prefix}{name}-{number}-{at}", call.tool, call.arguments)
+        ToolCall(f"{prefix}{name}-{number}-{at}", call.name(offered), call.arguments)
         for at, call in enumerate(step.reply.calls, 1)
     )
 

@@ -7,7 +7,7 @@ the request must look like and what to reply. `scenario_json` has the same in JS
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from attrs import Attribute, Factory, field, frozen
@@ -43,10 +43,17 @@ class Call:
     Args:
         tool: the tool's name, as the runtime spells it to the model.
         arguments: its arguments, sent as they are.
+        otherwise: other names of it, at other versions of the runtime: the first that is offered is called where
+            `tool` is not offered.
     """
 
     tool: str
     arguments: Mapping[str, Any] = Factory(dict)
+    otherwise: tuple[str, ...] = ()
+
+    def name(self, offered: Collection[str]) -> str:
+        """Give the name that is called, of those that are offered; `tool` where none of its names is."""
+        return next((name for name in (self.tool, *self.otherwise) if name in offered), self.tool)
 
 
 @frozen

@@ -94,7 +94,10 @@ def _step_data(step: Step) -> dict[str, Any]:
     expect = _plain(step.expect)
     if step.expect.results is not None:
         expect["results"] = [_plain(result) for result in step.expect.results]
-    calls = [{"tool": call.tool, **_compact(arguments=dict(call.arguments))} for call in step.reply.calls]
+    calls = [
+        {"tool": call.tool, **_compact(arguments=dict(call.arguments), otherwise=list(call.otherwise))}
+        for call in step.reply.calls
+    ]
     reply = _compact(text=step.reply.text, calls=calls)
     return _compact(expect=expect, hold=step.hold, reply=reply, releases=step.releases)
 
@@ -138,7 +141,7 @@ def _step(fields: _Fields) -> Step:
 def _reply(fields: _Fields) -> Reply:
     calls = []
     for item in fields.objects("calls"):
-        calls.append(Call(item.text("tool"), item.take("arguments", dict, {})))
+        calls.append(Call(item.text("tool"), item.take("arguments", dict, {}), item.texts("otherwise")))
         item.end()
     text = fields.take("text", str, None)
     fields.end()
