@@ -51,6 +51,8 @@ from opask_claude.tools import RUNTIME, ask_tools
 __all__ = ["ClaudeConversation"]
 
 _CALL_ID: Final = "claudecode/toolUseId"
+_NO_SERVER: Final = "Not connected"
+"""The whole result of a call whose server has died and is not started anew (2.0.76; later ones start it)."""
 
 
 @frozen
@@ -176,17 +178,20 @@ class ClaudeConversation:
         events: list[Event] = []
         for block in blocks(message):
             if block.get("type") == "tool_result":
-                events += self._finished(text(block, "tool_use_id") or "", block.get("is_error") is True)
+                events += self._finished(text(block, "tool_use_id") or "", block)
         return events
 
-    def _finished(self, call_id: str, is_error: bool) -> list[Event]:
+    def _finished(self, call_id: str, block: Message) -> list[Event]:
         call = self._running.pop(call_id, None)
         if call is None:
             return []
+        is_error = block.get("is_error") is True
         where: dict[str, Any] = {"tool_call_id": call_id, "agent_id": call.agent_id}
         events: list[Event] = [ToolFinished(tool=call.tool, is_error=is_error, **where)]
         if call.ask == "supplied":
             events += _correlated(self._correlation.finished(call_id))
+            if is_error and block.get("content") == _NO_SERVER:
+                events.append(AskToolMissing(reason="failed", server_status=_NO_SERVER, **where))
         elif call.ask == "native" and is_error:
             events += self._native_refused(call.tool, "launch", call_id, call.agent_id)
         return events

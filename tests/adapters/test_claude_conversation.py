@@ -428,6 +428,16 @@ def test_what_settled_is_not_dropped() -> None:
     assert hear(conversation, result()) == [TurnEnded(stop_reason="end_turn")]
 
 
+def test_a_call_whose_server_is_gone_tells_that_the_tool_is() -> None:
+    """A CLI that starts a dead server no more fails each call with the same words; another error says nothing of it."""
+    conversation = talk()
+    hear(conversation, init(), *(said(call(f"toolu_{number}")) for number in (1, 2, 3)))
+    gone = AskToolMissing(reason="failed", server_status="Not connected", tool_call_id="toolu_1")
+    assert hear(conversation, done("toolu_1", is_error=True, content="Not connected"))[1:] == [gone]
+    assert hear(conversation, done("toolu_2", is_error=True, content="Connection closed"))[1:] == []
+    assert hear(conversation, done("toolu_3", content="Not connected"))[1:] == []
+
+
 # -- the native ask tool ---------------------------------------------------------------------------------------------
 
 
@@ -439,6 +449,16 @@ def test_a_refusal_by_the_launch_is_told() -> None:
         NativeAskRefused(tool=NATIVE, channel="launch", tool_call_id="toolu_1")
     ]
     assert hear(conversation, done("toolu_2"))[1:] == []
+
+
+def test_a_native_tool_that_answers_itself_has_answered_nothing() -> None:
+    """The words "User has answered your questions" of the CLI's own are no ask, no answer and no refusal."""
+    conversation = talk()
+    hear(conversation, init(), said(call("toolu_1", NATIVE)))
+    words = "User has answered your questions: . You can now continue with the user's answers in mind."
+    assert hear(conversation, done("toolu_1", content=words)) == [
+        ToolFinished(tool=NATIVE, is_error=False, tool_call_id="toolu_1")
+    ]
 
 
 def test_a_refusal_at_the_permission_channel_is_not_told_again() -> None:
