@@ -62,7 +62,7 @@ def resolved(run: Run, outcome: str) -> dict[str, Any]:
     end = ends[0]
     assert end["outcome"] == outcome
     took = 1000 * (moment(end) - moment(asked))
-    assert end["duration_ms"] == pytest.approx(took, abs=100)
+    assert end["duration_ms"] == pytest.approx(took, abs=500)
     name = "operator.question.answered" if outcome == "answered" else "operator.question.unanswered"
     first, last = run.traced
     assert first["event"] == "operator.question.asked"
@@ -191,7 +191,10 @@ async def test_a_slow_answer_is_not_lost_to_the_background(claude: Path, isolati
 # -- the native ask tool ---------------------------------------------------------------------------------------------
 
 
-async def test_the_native_tool_is_refused_where_it_is_not_offered(claude: Path, isolation: Isolation) -> None:
+@pytest.mark.parametrize("mode", ["default", "bypassPermissions"])
+async def test_the_native_tool_is_refused_where_it_is_not_offered(
+    mode: str, claude: Path, isolation: Isolation
+) -> None:
     """Called though it is denied at launch, it fails by the CLI's own error, is told of, and no question is drawn."""
     native = scenario(
         says(
@@ -202,7 +205,7 @@ async def test_the_native_tool_is_refused_where_it_is_not_offered(claude: Path, 
         says("Refused: {{result}}", expect=given(f"No such tool available: {NATIVE}", error=True)),
     )
     async with stage(native, isolation) as stage_:
-        async with opask_run(stage_, claude, "--answers", answers()) as run:
+        async with opask_run(stage_, claude, "--answers", answers(), rest=("--permission-mode", mode)) as run:
             await run.ends(0)
         await played(stage_)
     assert run.of("question_asked") == []
@@ -255,7 +258,7 @@ async def test_a_wait_that_runs_out(claude: Path, isolation: Isolation) -> None:
             await run.ends(0)
         await played(stage_)
     end = resolved(run, "timed_out")
-    assert 2000 <= end["duration_ms"] < 3000
+    assert 2000 <= end["duration_ms"] < 5000
 
 
 async def test_sigint_to_the_host(claude: Path, isolation: Isolation) -> None:
@@ -296,7 +299,7 @@ async def test_a_relay_that_is_killed(claude: Path, isolation: Isolation) -> Non
             await run.ends(0)
         await played(stage_)
     assert (first["outcome"], first["reason"]) == ("abandoned", "disconnect")
-    assert 2000 <= first["duration_ms"] < 4000
+    assert 2000 <= first["duration_ms"] < 10_000
     (answered,) = run.of("question_resolved", question_id=second["question_id"])
     assert answered["answers"] == {NAME: "Boreas"}
     assert sorted(line["outcome"] or "" for line in run.traced) == ["", "", "abandoned", "answered"]
@@ -310,8 +313,9 @@ async def test_sigkill_of_the_host(claude: Path, isolation: Isolation) -> None:
         assert run.folders() != []
         run.process.kill()
         begin = time.monotonic()
-        await run.nothing_left()
-        assert time.monotonic() - begin < 2
+        await run.ends(-signal.SIGKILL)
+        assert time.monotonic() - begin < 2.5  # two seconds, and what it takes to see it
+    assert [line["event"] for line in run.traced] == ["operator.question.asked"]
 
 
 # -- the host's own launch -------------------------------------------------------------------------------------------
