@@ -51,6 +51,7 @@ from opask.events import (
 from opask.outcomes import Skipped
 from opask.permissions import Allow, Deny, PermissionRequested
 from opask_acp import AcpAdapter, HostClient, Profile, adapter
+from opask_acp.messages import initialize
 from opask_acp.states import TABLE, State, Step, after
 
 V2: dict[str, Any] = {
@@ -573,9 +574,9 @@ def test_a_sub_agents_call_names_its_agent() -> None:
     assert [event.agent_id for event in of(TextSaid, events)] == ["task"]
     (asked,) = of(QuestionAsked, conversation.ask_arrived(ask()))
     assert (asked.tool_call_id, asked.agent_id) == ("c1", "task")
-    hear(conversation, more("task", status="completed"), call("c2", rawInput=ASKED, _meta=meta))
+    hear(conversation, call("c2", rawInput=ASKED, _meta=meta), more("task", status="completed"))
     (later,) = of(QuestionAsked, conversation.ask_arrived(ask(2)))
-    assert later.tool_call_id == "c2"
+    assert later.tool_call_id is None
 
 
 def test_a_calls_end_is_told_once() -> None:
@@ -697,6 +698,10 @@ def test_forms_are_offered_only_where_a_profile_says_so() -> None:
         for says in (False, True)
     ]
     assert [each.get("elicitation") for each in able] == [None, {"form": {}}]
+    assert (
+        "elicitation"
+        not in initialize({}, {"elicitation": {"form": {}}}, elicitation=False)["clientCapabilities"]
+    )
 
 
 def test_answers_do_not_pile_up() -> None:

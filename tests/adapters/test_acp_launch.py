@@ -187,6 +187,17 @@ def test_a_server_that_could_be_taken_for_ours_gets_ours_another_name(name: str)
     assert caught.value.what == "refuse session-server-name"
 
 
+def test_a_server_under_our_very_name_is_told_from_ours() -> None:
+    """Two servers of one name are never in one session, however the runtime would spell their tools."""
+
+    class Sure(Profile):
+        def can_spell(self, server: str, spelling: str) -> bool:
+            return False
+
+    plan = planned(with_servers("opask", profile=Sure()))
+    assert len({server["name"] for server in plan.mcp_servers}) == 2
+
+
 def test_where_no_name_helps_the_launch_is_refused() -> None:
     """A runtime that does not tell servers apart cannot have another server beside ours."""
     with pytest.raises(LaunchError) as caught:

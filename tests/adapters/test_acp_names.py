@@ -144,6 +144,7 @@ def test_a_written_name_that_says_otherwise_counts() -> None:
 
 def test_a_call_that_tells_server_and_tool_is_known() -> None:
     """Arguments beside a server and a tool name the tool; for permission only where the runtime says that it wrote them."""
+    approval = {"toolCallId": "c1", "_meta": {"is_mcp_tool_approval": True}}
     raw = {"server": "opask", "tool": "ask_user_question", "arguments": ASKED}
     for meta, allowed in (({"is_mcp_tool_call": True}, True), ({}, False)):
         conversation = begun()
@@ -153,7 +154,7 @@ def test_a_call_that_tells_server_and_tool_is_known() -> None:
             "rawInput": raw,
             "_meta": meta,
         }
-        events = hear(conversation, update("tool_call", **call), permission(1, {"toolCallId": "c1"}))
+        events = hear(conversation, update("tool_call", **call), permission(1, approval))
         assert [event.ask for event in of(ToolAnnounced, events)] == ["supplied"]
         (asked,) = of(PermissionRequested, events)
         assert isinstance(conversation.decide(asked), Allow) is allowed
