@@ -298,7 +298,7 @@ class Agents:
             return answer_of_its_own(arguments), False
         _, server, tool = name.split("__", 2)
         meta = {"claudecode/toolUseId": call["id"], "progressToken": 1}
-        patience = 1.0 if FLAW == "long-wait" else 900.0
+        patience = 4.0 if FLAW == "long-wait" else 900.0
         try:
             self.servers[server].start()
             params = {"name": tool, "arguments": arguments, "_meta": meta}

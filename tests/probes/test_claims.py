@@ -30,7 +30,7 @@ def anyio_backend() -> str:
 def case(folder: Path, flaw: str = "") -> Case:
     """Give a fake runtime as the scenarios play to it, quickly."""
     found = case_of("claude", None, fake_claude_at(folder, flaw))
-    profile = evolve(found.profile, long_wait=LongWait(2.0, "a limit of its own"))
+    profile = evolve(found.profile, long_wait=LongWait(5.0, "a limit of its own"))
     bounds = Bounds(interrupt=SOON, sigint=SOON, silence=SOON)
     return evolve(found, profile=profile, setting=evolve(found.setting, bounds=bounds))
 
