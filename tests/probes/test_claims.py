@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -140,3 +141,10 @@ def test_a_finding_is_plain_data() -> None:
         "reasons": ["it hung"],
         "seconds": 1.5,
     }
+
+
+def test_the_page_has_every_claim() -> None:
+    """docs/probes.md lists the claims as they are."""
+    page = (Path(__file__).resolve().parents[2] / "docs/probes.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w-]+)` \| (.+)\. \|$", page, re.MULTILINE)
+    assert rows == [(claim.id, claim.says) for claim in CLAIMS]
