@@ -141,8 +141,9 @@ class Adapter(Protocol):
 class CommandLineAdapter(Adapter, Protocol):
     """An adapter that knows how its runtime is started for one prompt, as ``opask run`` does it.
 
-    One whose program may be another product altogether also has ``version_argv(program) -> Sequence[str]``, the command
-    that tells a version; it is run before the launch then, and `LaunchRequest.version` is what it said.
+    One whose program may be another product altogether, or is launched otherwise at some versions, also has
+    ``version_argv(program, arguments) -> Sequence[str]``, from the user's own arguments the command that tells a version,
+    empty where no launch depends on it; it is run before the launch then, and `LaunchRequest.version` is what it said.
 
     Attributes:
         program: the runtime's program, as it is found on the PATH; empty where only the user knows which.

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 
 from opask.launch import Change, Endpoint, LaunchPlan, LaunchRequest
 from opask.names import ToolName
+from opask_claude.arguments import CommandLine
 from opask_claude.conversation import ClaudeConversation
-from opask_claude.launch import CHANGES, plan_launch
+from opask_claude.launch import CHANGES, plan_launch, resumes
 from opask_claude.tools import RUNTIME, spelling
 
 __all__ = ["ClaudeAdapter", "adapter"]
@@ -37,6 +38,10 @@ class ClaudeAdapter:
         if prompt.startswith("-"):  # only behind a `--` is it not taken for an option
             return (program, "-p", *options, "--", prompt)
         return (program, "-p", prompt, *options)
+
+    def version_argv(self, program: str, arguments: Sequence[str], /) -> Sequence[str]:
+        """Return the command that tells the version, where a launch depends on it: only one that resumes does."""
+        return (program, "--version") if resumes(CommandLine((program, *arguments))) else ()
 
     def plan_launch(self, request: LaunchRequest, endpoint: Endpoint | None, /) -> LaunchPlan:
         """Merge the ask tool into the host's own launch.

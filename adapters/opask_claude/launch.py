@@ -20,7 +20,7 @@ from opask_claude.arguments import CommandLine, tool_rules
 from opask_claude.conflicts import asks_host, check, is_on, refusal
 from opask_claude.tools import NATIVE, RUNTIME, ask_tools, clause, covers
 
-__all__ = ["CHANGES", "plan_launch"]
+__all__ = ["CHANGES", "plan_launch", "resumes"]
 
 _BACKGROUND_MS = "CLAUDE_CODE_MCP_AUTO_BACKGROUND_MS"
 _PRINT_WAIT_MS = "CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS"
@@ -105,6 +105,11 @@ def plan_launch(request: LaunchRequest, endpoint: Endpoint | None) -> LaunchPlan
     planning.attach(endpoint)
     planning.hold_calls(endpoint)
     return planning.plan()
+
+
+def resumes(line: CommandLine) -> bool:
+    """Tell whether a launch goes on with a conversation that was begun before."""
+    return any(line.has(name) for name in _RESUMES)
 
 
 def _route(endpoint: Endpoint | None) -> str | None:
@@ -193,8 +198,7 @@ class _Planning:
         self.text = text
         own = self.line.last("--append-system-prompt")
         self.line = self.line.with_value("--append-system-prompt", f"{own}\n\n{text}" if own else text)
-        resumes = any(self.line.has(name) for name in _RESUMES)
-        if not resumes or self.line.has("--system-prompt-snapshot") or not self._keeps_prompts():
+        if not resumes(self.line) or self.line.has("--system-prompt-snapshot") or not self._keeps_prompts():
             return
         if self.pulls("fresh-system-prompt"):
             self.line = self.line.with_options("--system-prompt-snapshot=off")

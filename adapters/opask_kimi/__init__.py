@@ -100,7 +100,7 @@ class LegacyAdapter(AcpAdapter):
         """Return the launch of a server of ACP."""
         return (program, "acp", *arguments)
 
-    def version_argv(self, program: str, /) -> Sequence[str]:
+    def version_argv(self, program: str, arguments: Sequence[str], /) -> Sequence[str]:
         """Return the command that tells the version, to be asked before a launch: the last release runs no agent."""
         return (program, "--version")
 

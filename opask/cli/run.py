@@ -86,7 +86,8 @@ def run(args: argparse.Namespace) -> int:
     program = args.bin or found.program
     if not program:
         raise UsageError(f"{args.runtime} is a protocol, not a program; name the agent's program with --bin")
-    asks_version = getattr(found, "version_argv", None)
+    version_argv = getattr(found, "version_argv", None)
+    asks_version = () if version_argv is None else version_argv(program, args.rest)
     return conduct(
         Errand(
             command="run",
@@ -99,6 +100,6 @@ def run(args: argparse.Namespace) -> int:
             wait=args.wait,
             as_events=args.events,
             allow_unverified=args.allow_unverified,
-            version=None if asks_version is None else told_version(asks_version(program)),
+            version=told_version(asks_version) if asks_version else None,
         )
     )

@@ -244,6 +244,14 @@ def test_a_cli_that_keeps_no_prompt_gets_no_option_against_it(version: str | Non
     assert made.clause is not None
 
 
+def test_the_version_is_asked_for_only_where_a_launch_depends_on_it() -> None:
+    """A launch that resumes has another form at an older version; no other is kept waiting for the answer."""
+    for arguments in (("--resume", "id"), ("-c",), ("--model", "x", "-r")):
+        assert adapter.version_argv("claude", arguments) == ("claude", "--version")
+    assert adapter.version_argv("claude", ()) == ()
+    assert adapter.version_argv("claude", ("--model", "--resume")) == ()
+
+
 # -- what stands against it ------------------------------------------------------------------------------------------
 
 SETTINGS_DENY = json.dumps({"permissions": {"deny": ["Bash", "mcp__opask"]}})

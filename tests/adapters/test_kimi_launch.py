@@ -356,7 +356,7 @@ def test_the_command_lines_start_servers() -> None:
     assert printing == ("kimi", "--prompt=-do it", "--output-format", "stream-json", "-m", "x")
     assert planned(request(*printing)).route == "mcp-stdio-print"
     assert legacy_adapter.default_argv("kimi-cli", "do it", []) == ("kimi-cli", "acp")
-    assert legacy_adapter.version_argv("kimi-cli") == ("kimi-cli", "--version")
+    assert legacy_adapter.version_argv("kimi-cli", ()) == ("kimi-cli", "--version")
     assert (adapter.program, legacy_adapter.program) == ("kimi", "kimi-cli")
 
 
