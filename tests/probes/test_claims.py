@@ -42,7 +42,7 @@ async def verdicts(case: Case, *only: str) -> dict[str, str]:
     return {finding.claim.id: finding.verdict.word for finding in report.findings}
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 async def test_every_claim_holds_for_a_sound_runtime(tmp_path: Path) -> None:
     """A runtime that does all as it should is found to hold every claim."""
     told: list[str] = []
