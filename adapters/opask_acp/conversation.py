@@ -225,7 +225,7 @@ class AcpConversation:
         """Tell, once, that a turn went by and the agent never asked for the tool's list."""
         if self._endpoint is None:
             return self._session_ready(False, self._plan.reason)
-        if self._is_listed or self._is_ready or self._is_missing:
+        if self._is_listed or self._is_ready or self._is_missing or self._profile.lists_apart:
             return []
         self._is_missing = True
         return [AskToolMissing(reason="not_listed")]

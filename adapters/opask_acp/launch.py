@@ -237,7 +237,7 @@ class Planning:
             route=None if self._transport is None else f"mcp-{self._transport}",
             questions=endpoint is not None,
             reason=None if endpoint is not None else "nobody is there to ask",
-            hold_prompt=endpoint is not None and self.profile.hold_prompt,
+            hold_prompt=endpoint is not None and self.profile.hold_prompt and not self.profile.lists_apart,
             wait=None if endpoint is None else endpoint.wait,
             ceiling=self.ceiling,
             changes=self._pulled,

@@ -93,6 +93,8 @@ class Profile:
         clause_by: who says how the operator is reached: the first prompt, or the launch (`pull` sees to it then).
         transports: how it reaches an MCP server named in-band, preferred first.
         hold_prompt: whether the first prompt has to wait until the runtime has listed the tool.
+        lists_apart: whether it takes the tool's list by a process that ends then; that nothing listed the tool is no
+            sign of its missing then, and the first prompt must not wait for it.
         names_folder: whether the folder that the agent works in has to be named in-band.
         own_changes: the levers that `pull` may pull, by name.
         unknowns: what nobody has seen of it, in sentences for a person.
@@ -113,6 +115,7 @@ class Profile:
     clause_by: Literal["prompt", "launch"] = "prompt"
     transports: tuple[Literal["stdio", "http"], ...] = ("stdio", "http")
     hold_prompt: bool = True
+    lists_apart: bool = False
     names_folder: bool = True
     own_changes: Mapping[str, Change] = Factory(dict)
     unknowns: tuple[str, ...] = _UNKNOWNS

@@ -387,6 +387,14 @@ def test_a_turn_without_the_tool_is_told_once() -> None:
     assert conversation.tool_listed() == [SessionReady(questions=True, version="4.5.6")]
 
 
+def test_a_runtime_that_lists_apart_is_not_missing_its_tool() -> None:
+    """Where another process takes the list nothing follows from its absence, and the first prompt is not held for it."""
+    apart = AcpAdapter(Profile(lists_apart=True))
+    conversation, prompt_id = in_turn(apart)
+    assert not of(AskToolMissing, hear(conversation, answer(prompt_id, stopReason="end_turn")))
+    assert not planned(apart).hold_prompt
+
+
 def test_a_question_proves_that_the_agent_can_ask() -> None:
     """The first question makes the session ready, whatever was seen of the list before."""
     conversation, _ = in_turn()
