@@ -45,6 +45,8 @@ def trace_settled(ask: Ask, outcome: Outcome, duration_ms: int) -> None:
 
 
 def _record(name: str, ask: Ask, duration_ms: int | None, outcome: str | None) -> None:
+    if not _logger.isEnabledFor(logging.INFO):
+        return
     extra = {
         "question_id": ask.id,
         "session_id": ask.session_id,

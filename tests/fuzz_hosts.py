@@ -135,6 +135,7 @@ class FuzzedHost:
 @contextmanager
 def fuzzed_host(folder: Path, **settings: Any) -> Iterator[FuzzedHost]:
     """Open a bridge; at the end nothing of what was served is left: no descriptor, task, object, file or thread."""
+    others = _alive()  # of other tests in this process
     errors = Errors()
     for name in ("opask", "asyncio", "mcp"):
         logging.getLogger(name).addHandler(errors)
@@ -145,7 +146,7 @@ def fuzzed_host(folder: Path, **settings: Any) -> Iterator[FuzzedHost]:
             before = _left(host, folder)
             yield host
             _same(host, folder, before)
-            alive = _alive()
+            alive = _alive() - others
             assert not alive, f"still alive: {alive}"
     finally:
         for name in ("opask", "asyncio", "mcp"):

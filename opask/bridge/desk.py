@@ -133,6 +133,7 @@ class AskDesk:
         self._sentences = sentences
         self._open: dict[str, OpenAsk] = {}
         self._recent: dict[str, OpenAsk] = {}  # answered, and the answer sent a moment ago
+        self._unclaimed: dict[str, OpenAsk] = {}  # the same, and its connection has ended since
         self._closed = False
 
     @property
@@ -197,7 +198,7 @@ class AskDesk:
         entry.delivered_at = now
         self._recent.pop(entry.ask.id, None)  # given again: the youngest now
         self._forget_recent(now)
-        self._recent[entry.ask.id] = entry
+        (self._recent if entry.link is not None else self._unclaimed)[entry.ask.id] = entry
 
     def undelivered(self, entry: OpenAsk, link: Link) -> None:
         """Take in that a decided result could not be written over this link."""
@@ -210,10 +211,13 @@ class AskDesk:
         for entry in list(self._open.values()):
             self._let_go(entry, link)
         now = anyio.current_time()
-        for entry in self._recent.values():
-            if entry.link is link and self._is_recent(entry, now):
-                # The relay may have died with the answer in its hands.
-                entry.link, entry.delivered_at = None, now
+        for key, entry in list(self._recent.items()):
+            if entry.link is link:
+                del self._recent[key]
+                if self._is_recent(entry, now):
+                    # The relay may have died with the answer in its hands.
+                    entry.link, entry.delivered_at = None, now
+                    self._unclaimed[key] = entry
 
     def cancel(self, ask_id: str | None, by: Literal["host", "shutdown"]) -> None:
         """Cancel one open ask, or all of them."""
@@ -240,7 +244,7 @@ class AskDesk:
             )
 
     def _forget_recent(self, now: float) -> None:
-        """Forget what is too old, oldest first; an entry whose grace began anew keeps those behind it a little."""
+        """Forget what is too old, oldest first, a few for each that is added."""
         for key, entry in list(islice(self._recent.items(), 8)):
             if self._is_recent(entry, now):
                 return
@@ -255,10 +259,14 @@ class AskDesk:
                 entry.link = link
                 return entry
         now = anyio.current_time()
-        for entry in list(self._recent.values()):
-            if entry.link is None and self._is_recent(entry, now) and _same_call(entry.ask, questions, meta):
+        for key, entry in list(self._unclaimed.items()):
+            if not self._is_recent(entry, now):
+                del self._unclaimed[key]
+            elif _same_call(entry.ask, questions, meta):
                 # A call may have been read together with the end of its connection: then it may come once more.
-                entry.link = None if link.lost else link
+                if not link.lost:
+                    entry.link = link
+                    self._recent[key] = self._unclaimed.pop(key)
                 return entry
         return None
 

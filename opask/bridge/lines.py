@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import anyio
+import anyio.lowlevel
 import mcp_types as types
-from anyio.abc import SocketStream
+from anyio.abc import SocketAttribute, SocketStream
 from mcp.server.lowlevel import Server
 from mcp.shared.message import SessionMessage
 
@@ -49,17 +52,24 @@ async def serve_lines(
     """
     incoming, to_server = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     from_server, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
-    sending = anyio.Lock()
+    sending = anyio.Lock(fast_acquire=True)
     in_flight: set[object] = set()
+    raw: socket.socket = stream.extra(SocketAttribute.raw_socket)
 
     async def send(line: str) -> None:
+        data = line.encode() + b"\n"
         async with sending:
-            await stream.send(line.encode() + b"\n")
+            sent = 0
+            with suppress(BlockingIOError):
+                sent = raw.send(data)  # at once, as a rule: an agent would wait for each turn of the loop
+            if sent < len(data):
+                await stream.send(data[sent:])
 
     async def take(line: bytes) -> None:
         message = _parsed(line)
         if isinstance(message, str):
             await send(message)
+            await anyio.lowlevel.checkpoint()  # a flood of nonsense must not keep the loop from the others
             return
         if isinstance(message, types.JSONRPCRequest):
             in_flight.add(message.id)
@@ -75,7 +85,7 @@ async def serve_lines(
     async def read() -> None:
         async with incoming:
             try:
-                async for line in _lines(stream):
+                async for line in _lines(raw):
                     await take(line)
             except _ProtocolError as ended:
                 _logger.warning("closed a connection of the runtime: %s", ended)
@@ -106,7 +116,7 @@ async def serve_lines(
         tasks.cancel_scope.cancel()
 
 
-async def _lines(stream: SocketStream) -> AsyncIterator[bytes]:
+async def _lines(raw: socket.socket) -> AsyncIterator[bytes]:
     """Yield whole lines, without their ends; a last line without one is no message."""
     buffer = bytearray()
     searched = 0
@@ -122,10 +132,24 @@ async def _lines(stream: SocketStream) -> AsyncIterator[bytes]:
         searched = len(buffer)
         if searched > _LINE_MAX:
             raise _ProtocolError(f"a message of more than {_LINE_MAX} bytes")
-        try:
-            buffer += await stream.receive(_CHUNK)
-        except anyio.EndOfStream:
+        received = await _received(raw)
+        if not received:
             return
+        buffer += received
+
+
+async def _received(raw: socket.socket) -> bytes:
+    """Return what there is to read, nothing at the end; a turn of the loop less than anyio's stream takes."""
+    with suppress(BlockingIOError):
+        received = raw.recv(_CHUNK)
+        await (
+            anyio.lowlevel.checkpoint()
+        )  # who always has something to say must not keep the loop from the others
+        return received
+    while True:
+        await anyio.wait_readable(raw)
+        with suppress(BlockingIOError):
+            return raw.recv(_CHUNK)
 
 
 def _parsed(line: bytes) -> types.JSONRPCMessage | str:

@@ -69,9 +69,12 @@ class Publisher:
                     self._tell(listener, event)
             return published
 
-    def record(self, record: Record) -> None:
-        """Tell the observers."""
+    def record(self, make: Callable[[], Record]) -> None:
+        """Tell the observers; the record is made only where there is one."""
         with self.lock:
+            if not self._observers:
+                return
+            record = make()
             for observer in list(self._observers):
                 self._tell(observer, record)
 

@@ -61,9 +61,14 @@ class AskReporter:
                 events.append(asked)
             ask = evolve(ask, tool_call_id=asked.tool_call_id, agent_id=asked.agent_id)
             self._pending[ask.id] = ask
-            questions = questions_to_wire(ask.questions)
             self._publisher.record(
-                {"ask": {"question_id": ask.id, "questions": questions, "meta": dict(ask.meta)}}
+                lambda: {
+                    "ask": {
+                        "question_id": ask.id,
+                        "questions": questions_to_wire(ask.questions),
+                        "meta": dict(ask.meta),
+                    }
+                }
             )
             trace_asked(ask)
             self._publish(events)
@@ -95,7 +100,7 @@ class AskReporter:
                 duration_ms=duration_ms,
             )
             self._publisher.record(
-                {
+                lambda: {
                     "outcome": {
                         "question_id": ask.id,
                         "outcome": outcome.kind,

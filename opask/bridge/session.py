@@ -379,7 +379,7 @@ class Session:
 
     def observed(self, record: Record) -> None:
         """Tell the observers; called by the bridge."""
-        self._publisher.record(record)
+        self._publisher.record(lambda: record)
 
     def _publish(self, events: Iterable[Event]) -> list[Event]:
         published = self._publisher.publish(events)
