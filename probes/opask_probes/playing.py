@@ -234,7 +234,8 @@ async def playing(
         sockets = set_.sandbox.root / "b"
         sockets.mkdir(mode=0o700)
         setting.runtime.prepare(set_.sandbox.home, set_.url)
-        request = LaunchRequest(argv, set_.environment(setting.runtime, env or {}), refuse=refuse)
+        environment = set_.environment(setting.runtime, env or {})
+        request = LaunchRequest(argv, environment, refuse=refuse, cwd=set_.sandbox.work)
         try:
             async with (
                 Bridge(folder=sockets, interpreter=str(interpreter) if interpreter else None) as bridge,
