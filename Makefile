@@ -43,15 +43,18 @@ package: $(STAMP) ## build the wheel and the sdist into dist/
 	rm -rf dist
 	$(BIN)/python -m hatchling build -d dist
 
-bench: $(STAMP) ## run every benchmark and print its figures
+bench: $(STAMP) ## run every benchmark and print its figures; ARGS="--json FILE" also writes them
 	@found=; for script in benchmarks/bench_*.py; do \
 	    [ -f "$$script" ] || continue; \
-	    found=1; $(BIN)/python "$$script" || exit 1; \
+	    found=1; $(BIN)/python "$$script" $(ARGS) || exit 1; \
 	done; \
 	[ -n "$$found" ] || { echo "make bench: there is no benchmarks/bench_*.py" >&2; exit 1; }
 
-fuzz: $(STAMP) ## run the property tests with very many examples
-	$(BIN)/python -m pytest -q -m "hypothesis and not live" --hypothesis-profile=fuzz --timeout=3600 -o faulthandler_timeout=0 $(ARGS)
+# What runs in a short form with the tests: the bridge under damaged messages and killed processes; then the
+# properties of everything else.
+fuzz: $(STAMP) ## some minutes of faults and property tests, with very many examples
+	$(BIN)/python -m pytest -q tests/fuzz --hypothesis-profile=fuzz --timeout=1800 -o faulthandler_timeout=0 $(ARGS)
+	$(BIN)/python -m pytest -q -m "hypothesis and not live" --ignore=tests/fuzz --hypothesis-profile=fuzz --timeout=3600 -o faulthandler_timeout=0 $(ARGS)
 
 lock: $(BIN)/python ## resolve the dependencies anew into requirements.lock
 	$(PIP) install -qq "$(UV)"
