@@ -194,6 +194,26 @@ async def test_both_kinds_are_answered_where_the_tool_is_a_device(omp: Path, iso
     assert f"Picked {quoted(PARTS)}" in said(run)
 
 
+async def test_the_dialect_of_anthropic_names_it_otherwise(omp: Path, isolation: Isolation) -> None:
+    """A model of the other dialect sees one more underscore in front; what is told of the call has the name without it."""
+    one = scenario(
+        says("I ask.", ask(DATABASE, f"_{ASK}"), expect=Expect(offered=(f"_{ASK}",), absent=("ask", "_ask"))),
+        says("Picked {{result}}", expect=result("SQLite")),
+    )
+    async with stage(one, isolation) as stage_:
+        for name, text in RUNTIMES["omp"].files(stage_.url).items():
+            path = stage_.sandbox.home / name
+            path.parent.mkdir(parents=True)
+            other = text.replace("/v1\n", "\n").replace("openai-completions", "anthropic-messages")
+            path.write_text(other, encoding="utf-8")
+        async with running(stage_, omp, "--answers", answers(DATABASE)) as run:
+            pass
+        await stage_.close()
+        assert stage_.failures == ()
+    assert given_answers(run) == BOTH[:1]
+    assert correlated(run) == announced(run)
+
+
 async def test_a_phrase_for_a_title_hides_the_name(omp: Path, isolation: Isolation) -> None:
     """Where the title is the model's phrase and nothing names the tool, the question is known by what it asks."""
     phrase = Call(ASK, {"i": "Asking about the database", "questions": [QUESTIONS[DATABASE]]})
