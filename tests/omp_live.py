@@ -1,8 +1,8 @@
 """A host of one's own for the real omp, run on a stage: ``python omp_live.py JSON``; prints what became of it.
 
 What to do is an object: ``argv``, and at will ``refuse`` (changes), ``answers`` (by question; with null for somebody who
-never answers), ``once_asked`` (``interrupt``, ``cancel`` or ``kill-relay``, once the first question is there) and ``then``
-(another prompt).
+never answers), ``once_asked`` (``interrupt``, ``cancel`` or ``kill-relay``, once the first question is there), ``then``
+(another prompt) and ``resume`` (whether to go on with the session in another process).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from opask.launch import LaunchRequest
 from opask.outcomes import Outcome, Reply
 from opask.questions import Ask
 from opask.testing import Scripted
-from opask_omp import adapter
+from opask_omp import HostClient, adapter
 from opask_probes.stage import processes_below
 
 
@@ -66,20 +66,28 @@ async def another_relay(gone: int) -> None:
         there = relays()
 
 
-async def main(todo: dict[str, Any]) -> None:
-    """Run it."""
+async def run(todo: dict[str, Any], resume: str | None = None) -> tuple[dict[str, Any], str]:
+    """Run one process; give what became of it, and the session's id."""
     events: list[Event] = []
+    sessions: list[str] = []
     operator = Operator(todo.get("answers"))
     acted = None
+
+    def saw(source: str, line: str) -> None:
+        told = json.loads(line).get("result") if source == "runtime" else None
+        sessions.extend([told["sessionId"]] if isinstance(told, dict) and "sessionId" in told else [])
+
     async with (
         Bridge() as bridge,
-        await bridge.attach("live", adapter, operator, allow_unverified=True) as session,
+        await bridge.attach(
+            "live", adapter.with_client(HostClient(resume=resume)), operator, allow_unverified=True
+        ) as session,
     ):
         session.subscribe(events.append)
         env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
         request = LaunchRequest(todo["argv"], env, cwd=Path.cwd(), refuse=todo.get("refuse", ()))
         plan = session.plan_launch(request)
-        async with start(session, plan, cwd=Path.cwd()) as runtime:
+        async with start(session, plan, cwd=Path.cwd(), tee=saw) as runtime:
             await runtime.prompt("Go.")
             if todo.get("once_asked"):
                 await operator.asked.wait()
@@ -100,7 +108,16 @@ async def main(todo: dict[str, Any]) -> None:
                 await runtime.turn_over()
             result = await runtime.finish()
     told = [event_to_json(event) for event in events]
-    json.dump({"events": told, "ok": result.ok, "stderr": result.stderr, "acted": acted}, sys.stdout)
+    found = {"events": told, "ok": result.ok, "stderr": result.stderr, "acted": acted}
+    return found, resume or sessions[-1]
+
+
+async def main(todo: dict[str, Any]) -> None:
+    """Run it, and print what became of it, or of the process that went on."""
+    found, session_id = await run(todo)
+    if todo.get("resume"):
+        found, _ = await run(todo, session_id)
+    json.dump(found, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -401,6 +401,21 @@ async def test_with_nobody_there_nothing_is_attached(omp: Path, isolation: Isola
     assert ready["questions"] is False
 
 
+async def test_a_resumed_session_is_given_the_tool_again(omp: Path, isolation: Isolation) -> None:
+    """Another process that goes on with a session has the tool and the clause, and what was asked before is not again."""
+    expect = Expect(offered=(ASK,), absent=("ask",), system_contains=("A human operator", ASK))
+    twice = scenario(
+        says("I ask.", ours(DATABASE), expect=expect),
+        says("Picked {{result}}", expect=result("SQLite")),
+        says("And this.", ours(PARTS), expect=expect),
+        says("Picked {{result}}", expect=result("API", "Docs")),
+    )
+    async with set_stage(twice, isolation) as stage_:
+        run = await hosted(stage_, omp, answers=ANSWERS, resume=True)
+    assert given_answers(run) == BOTH[1:]
+    assert correlated(run) == announced(run)
+
+
 # -- ends ------------------------------------------------------------------------------------------------------------
 
 
