@@ -9,6 +9,7 @@ same way.
 
 On Linux this process adopts what the runtime's children leave behind (prctl(2), PR_SET_CHILD_SUBREAPER), so that
 nothing below it gets away, whatever group or session it moved to. Elsewhere the process group is what is ended.
+Killed by SIGKILL itself it ends nothing: that is left to a host that lives.
 
 Exit codes of its own: 125 wrong usage; 126 the program cannot be started; 127 there is no such program.
 

@@ -358,6 +358,27 @@ async def test_what_holds_the_output_open_does_not_hold_the_result() -> None:
         assert (await run(FakeSession(prompts=False), plan(script), "go", bounds=Bounds(silence=SECONDS))).ok
 
 
+@linux
+async def test_a_killed_guard_takes_the_runtime_along() -> None:
+    """Where the guard can end nothing any more, the driver ends what is deaf, and what that started."""
+    session = FakeSession()
+    script = (
+        "for n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)\n"
+        "child = os.fork()\n"
+        "if child: say('text', text=f'{os.getpid()} {child}')\n"
+        "while True: time.sleep(60)"
+    )
+    async with start(session, plan(script)) as runtime:
+        await session.until(TextSaid)
+        handles = [os.pidfd_open(int(pid)) for pid in texts(session)[0].split()]
+        os.kill(runtime.pid, signal.SIGKILL)
+        with anyio.fail_after(4):
+            assert (await runtime.wait()).signal == signal.SIGKILL
+            for handle in handles:
+                await anyio.wait_readable(handle)
+                os.close(handle)
+
+
 HOST = """
 import sys, anyio
 sys.path.insert(0, {path!r})

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import signal
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import timedelta
@@ -17,6 +18,7 @@ from anyio.abc import ByteReceiveStream, Process, TaskGroup
 from opask.adapters import Message
 from opask.driver.lines import LineCutter
 from opask.driver.permissions import PermissionDesk
+from opask.driver.survivors import end_session
 from opask.driver.terms import Bounds, DrivenSession, Policy, RunResult, Tee
 from opask.errors import OpaskError
 from opask.events import Event, SessionReady, TextSaid, ToolAnnounced, TurnEnded, TurnStarted
@@ -325,6 +327,8 @@ class RunningRuntime:
                 code = await self._process.wait()
                 self._exited.set()
                 tasks.cancel_scope.cancel()
+            if code < 0 and sys.platform == "linux":  # the guard itself was killed, and ended nothing
+                end_session(self.pid)
             # Where its pipes are still held open by somebody, nobody listens any longer.
             await _within(self._bounds.silence, self._drained)
             self._reading.cancel()
