@@ -37,9 +37,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--bin", metavar="PATH", help="the runtime's program (default: the pinned one that was installed)"
     )
     parser.add_argument(
+        "--version", metavar="VERSION", help="which one that was installed, exactly (default: the pinned one)"
+    )
+    parser.add_argument(
         "--install",
         action="store_true",
-        help="install the pinned package, unless it is there, into a folder of opask's own",
+        help="install the package, unless it is there, into a folder of opask's own",
     )
     parser.add_argument(
         "--record", action="store_true", help="write a recording and the row's observation, in a clone"
@@ -70,6 +73,7 @@ def run(args: argparse.Namespace) -> int:
         runtime=args.runtime,
         route=args.route,
         program=args.bin,
+        version=args.version,
         installs=args.install,
         records=args.record,
         is_long=args.long,
@@ -158,6 +162,13 @@ class _Teller:
         print(f"\n{report.runtime} {inert_line(version)} by {report.route} on {report.platform}: {counts}")
         print(f"network: {inert_line(report.isolation)}")
         print(f"registry: {report.support.summary}")
+        if result.comparison is not None:
+            other = result.comparison
+            print(
+                f"against {other.version}: {len(other.same)} claims as there, {len(other.differences)} otherwise"
+            )
+            for one in other.differences:
+                print(f"  {one.claim}: {one.there} there, {one.here} here")
         if result.recording is not None:
             done = "written" if result.changed else "as it was"
             print(f"recording: {result.to_json()['recording']}; the row's observation is {done}")

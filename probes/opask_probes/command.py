@@ -12,9 +12,11 @@ from attrs import frozen
 
 from opask.errors import OpaskError
 from opask.registry import shipped_path
+from opask.versions import is_version
 
 from . import recordings
 from .claims import CLAIMS
+from .comparison import Comparison, compare
 from .install import install, installed
 from .probe import Report, Watch, case_of, probe
 from .profiles import profile
@@ -29,25 +31,32 @@ class Errand:
     Args:
         runtime: the runtime's name.
         route: the route's id; the first that is probed by default.
-        program: the runtime's program, a path or a name on the PATH; the pinned one that was installed by default.
-        installs: whether the pinned one may be installed.
+        program: the runtime's program, a path or a name on the PATH; one that was installed by default.
+        version: which of those; the pinned one by default.
+        installs: whether it may be installed.
         records: whether a recording and the row's observation are to be written.
         is_long: whether the claims that take minutes are tried.
         only: ids of the claims to try; all by default.
 
     Raises:
-        OpaskError: there is no such claim, or there would be too little to record.
+        OpaskError: there is no such claim, there would be too little to record, or a program and a version are
+            both named.
     """
 
     runtime: str
     route: str | None = None
     program: str | None = None
+    version: str | None = None
     installs: bool = False
     records: bool = False
     is_long: bool = False
     only: tuple[str, ...] = ()
 
     def __attrs_post_init__(self) -> None:
+        if self.version is not None and self.program is not None:
+            raise OpaskError("a program has the version that it has: leave --version out, or --bin")
+        if self.version is not None and not is_version(self.version):
+            raise OpaskError(f"--version {self.version!r} is no version; name it exactly, such as 2.1.63")
         known = [claim.id for claim in CLAIMS]
         for name in self.only:
             if name not in known:
@@ -62,18 +71,26 @@ class Result:
 
     Args:
         report: what was found.
+        comparison: how that differs from what was found of the verified version; None where nothing can be compared.
         recording: the recording that was written.
         changed: whether the registry was.
     """
 
     report: Report
+    comparison: Comparison | None = None
     recording: Path | None = None
     changed: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Give it as plain data."""
         recording = None if self.recording is None else os.path.relpath(self.recording)
-        return {**self.report.to_json(), "recording": recording, "registry_changed": self.changed}
+        compared = None if self.comparison is None else self.comparison.to_json()
+        return {
+            **self.report.to_json(),
+            "compared": compared,
+            "recording": recording,
+            "registry_changed": self.changed,
+        }
 
 
 def find_program(errand: Errand, notify: Callable[[str], object]) -> Path:
@@ -94,8 +111,8 @@ def find_program(errand: Errand, notify: Callable[[str], object]) -> Path:
         return Path(found).absolute()
     if errand.installs:
         notify(f"installing {known.runtime}, unless it is there")
-        return install(known.runtime)
-    return installed(known.runtime)
+        return install(known.runtime, errand.version)
+    return installed(known.runtime, errand.version)
 
 
 async def conduct(errand: Errand, program: Path, watch: Watch, notify: Callable[[str], object]) -> Result:
@@ -112,9 +129,10 @@ async def conduct(errand: Errand, program: Path, watch: Watch, notify: Callable[
     """
     case = case_of(errand.runtime, errand.route, program)
     report = await probe(case, long=errand.is_long, only=errand.only, watch=watch)
+    comparison = compare(report, case.row, shipped_path())
     if not errand.records:
-        return Result(report)
+        return Result(report, comparison)
     recordings.check(case, report, shipped_path())
     notify("recording")
     take = await recordings.tour(case)
-    return Result(report, *recordings.write(case, take, report, shipped_path()))
+    return Result(report, comparison, *recordings.write(case, take, report, shipped_path()))

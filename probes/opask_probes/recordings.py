@@ -16,6 +16,7 @@ from opask.registry_lint import machine_names
 from opask.registry_lint.evidence import RECORDINGS
 
 from .case import Case
+from .comparison import CLAIMS_FIELD
 from .model import Step
 from .playing import Operator, Take
 from .probe import Report
@@ -160,7 +161,11 @@ def lines_of(case: Case, take: Take, report: Report) -> Iterable[str]:
         route=report.route,
         date=report.day,
         command=tuple(command),
-        more={"platform": report.platform, "model": "scripted"},
+        more={
+            "platform": report.platform,
+            "model": "scripted",
+            CLAIMS_FIELD: {finding.claim.id: finding.verdict.word for finding in report.findings},
+        },
     )
     yield _written(header.to_json())
     for line in take.lines:

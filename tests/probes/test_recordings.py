@@ -85,7 +85,11 @@ async def test_the_tour_is_recorded_clean_and_whole(case: Case) -> None:
     )
     assert header.command[:3] == ("claude", "-p", "The main agent of a probe.")
     assert "--mcp-config=<session>/claude-mcp.json" in header.command
-    assert header.more == {"platform": "linux-x86_64", "model": "scripted"}
+    assert header.more == {
+        "platform": "linux-x86_64",
+        "model": "scripted",
+        "claims": {CLAIMS[0].id: "held"},
+    }
     assert [entry.t for entry in recording.entries] == sorted(entry.t for entry in recording.entries)
     for private in (str(case.setting.program), "/tmp/", "127.0.0.1", "sk-test"):
         assert private not in text
@@ -148,7 +152,7 @@ def test_evidence_is_not_spoilt(case: Case, checkout: Path, tmp_path: Path) -> N
     with pytest.raises(RecordError, match=r"is verified and 1 claims did not hold"):
         check(case, report(LOST), checkout)
     check(case, report(HELD), checkout)
-    check(case, report(LOST, version="2.1.197"), checkout)
+    check(case, report(LOST, version="2.1.198"), checkout)
 
 
 def test_a_recording_that_cannot_be_written(case: Case, checkout: Path) -> None:

@@ -292,8 +292,8 @@ def test_a_file_that_is_no_registry_is_a_finding(run: Run, tmp_path: Path, conte
 @pytest.mark.parametrize(
     ("change", "rule"),
     [
-        (('status = "untested"', 'status = "verified"'), "status-has-evidence"),
-        (('status = "untested"', 'status = "refuted"'), "status-has-evidence"),
+        (('status = "untested"\nspell', 'status = "verified"\nspell'), "status-has-evidence"),
+        (('status = "untested"\nspell', 'status = "refuted"\nspell'), "status-has-evidence"),
         (("__ask_user_question", "__ask_operator"), "spellings-are-real"),
         (('"always-load"', '"load-always"'), "levers-are-real"),
         (("default_s", "default_seconds"), "schema"),
