@@ -17,12 +17,10 @@ from typing import Final, Literal
 
 from opask.errors import LaunchError
 from opask.events import (
-    AskToolMissing,
     Event,
     MessageUnreadable,
     NativeAskRefused,
     QuestionAsked,
-    SessionReady,
     TurnEnded,
     TurnStarted,
 )
@@ -39,6 +37,7 @@ from opask_acp.messages import prompt_blocks, prompt_text
 from opask_acp.naming import ask_tools
 from opask_acp.permissions import ELICITATION, PERMISSION, Permissions, tool_call_of
 from opask_acp.profile import Profile
+from opask_acp.readiness import Readiness
 from opask_acp.states import State, Step
 from opask_acp.texts import Texts
 
@@ -58,7 +57,6 @@ class AcpConversation:
     """
 
     def __init__(self, plan: LaunchPlan, profile: Profile, client: HostClient) -> None:
-        self._plan = plan
         self._profile = profile
         self._client = client
         self._endpoint = plan.endpoint if plan.questions else None
@@ -73,9 +71,7 @@ class AcpConversation:
         self._is_accepted = False  # version 2: the running turn's prompt was taken
         self._command: str | None = None  # the running turn's prompt, where it is none for the model
         self._clause = plan.clause if profile.clause_by == "prompt" else None
-        self._is_ready = False
-        self._is_listed = False
-        self._is_missing = False
+        self._readiness = Readiness(plan, profile)
 
     # -- what the agent says --------------------------------------------------------------------------------------
 
@@ -163,7 +159,7 @@ class AcpConversation:
         if is_error is None:
             cancelled_itself = stop_reason == "cancelled" and connection.state is not State.CANCELLING
             is_error = cancelled_itself or stop_reason in _FAILED_STOPS
-        events = self._missing()
+        events = self._told_of_tool()
         events.append(TurnEnded(stop_reason=stop_reason, is_error=is_error, dropped=self._calls.drained()))
         self._is_started = self._is_accepted = False
         connection.steps(Step.TURN_OVER)
@@ -182,11 +178,11 @@ class AcpConversation:
         return events
 
     def _exited(self) -> list[Event]:
-        connection, events = self._connection, []
+        connection = self._connection
+        events: list[Event] = []
         if connection.state is not State.EXITED:
-            why = "the agent ended before it listed the ask tool"
-            events += self._session_ready(
-                False, self._plan.reason if self._endpoint is None else connection.failure or why
+            events += self._readiness.impossible(
+                connection.failure or "the agent ended before it listed the ask tool"
             )
         dropped = self._calls.drained_all()
         if connection.in_turn or dropped:
@@ -203,32 +199,15 @@ class AcpConversation:
 
     def tool_listed(self) -> list[Event]:
         """Take in that the agent itself has taken the list of the ask tool: it can ask."""
-        self._is_listed = True
-        return [] if self._endpoint is None else self._session_ready(True, None)
+        return self._readiness.listed()
 
-    def _session_ready(self, questions: bool, reason: str | None) -> list[Event]:
-        if self._is_ready:
-            return []
-        self._is_ready = True
-        version = self._profile.version(self._connection.agent.answer)
-        return [SessionReady(questions=questions, version=version, reason=reason)]
-
-    def _missing(self) -> list[Event]:
-        """Tell what is known of a tool that the agent has not taken the list of, as a turn is over."""
+    def _told_of_tool(self) -> list[Event]:
+        """Tell what a turn that is over says of the tool; of a command's turn only the runtime's own words count."""
         command, self._command = self._command, None
         if command is None or self._endpoint is None:
-            return self._not_listed()
-        told = self._profile.missing(command, self._texts.answer, self._endpoint.server)
-        return [] if told is None or self._is_listed else [told]
-
-    def _not_listed(self) -> list[Event]:
-        """Tell, once, that a turn went by and the agent never asked for the tool's list."""
-        if self._endpoint is None:
-            return self._session_ready(False, self._plan.reason)
-        if self._is_listed or self._is_ready or self._is_missing or self._profile.lists_apart:
-            return []
-        self._is_missing = True
-        return [AskToolMissing(reason="not_listed")]
+            return self._readiness.turn_over()
+        said = self._profile.missing(command, self._texts.answer, self._endpoint.server)
+        return self._readiness.command_over(said)
 
     # -- answers to the client's requests -------------------------------------------------------------------------
 
@@ -252,7 +231,7 @@ class AcpConversation:
 
     def _failed(self, reason: str) -> list[Event]:
         self._connection.failed(reason)
-        events = self._session_ready(False, self._plan.reason if self._endpoint is None else reason)
+        events = self._readiness.impossible(reason)
         if self._held is not None:
             self._held = None
             events += [TurnStarted(), TurnEnded(stop_reason=reason, is_error=True)]
@@ -260,15 +239,14 @@ class AcpConversation:
 
     def _initialized(self, answer: Message) -> list[Event]:
         reason = self._connection.initialized(answer)
+        self._readiness.version = self._profile.version(answer)
         if reason is not None:
             return self._failed(reason)
-        if self._endpoint is None:
-            return self._session_ready(False, self._plan.reason)
         if self._connection.entries() is None and not self._client.talks:
-            self._is_missing = True
-            reason = "the agent reaches no MCP server in a way that the bridge offers"
-            return [*self._session_ready(False, reason), AskToolMissing(reason="failed")]
-        return []
+            return self._readiness.unreachable(
+                "the agent reaches no MCP server in a way that the bridge offers"
+            )
+        return self._readiness.unattached()
 
     def _prompt_answered(self, answer: Message) -> list[Event]:
         stop_reason = text(answer, "stopReason")
@@ -350,8 +328,7 @@ class AcpConversation:
             agent_id=place.agent_id,
             siblings_running=place.siblings,
         )
-        proven = [] if self._endpoint is None else self._session_ready(True, None)
-        return [*events, asked, *proven]
+        return [*events, asked, *self._readiness.proven()]
 
     def ask_settled(self, ask: Ask, outcome: Outcome, /) -> list[Event]:
         """Take in that an ask ended."""
