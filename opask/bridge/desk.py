@@ -9,6 +9,7 @@ respawn the relay and send the same call again: then it is joined, and the opera
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -284,26 +285,29 @@ class AskDesk:
         entry = OpenAsk(ask, link)
         self._open[ask.id] = entry
         entry.tell = self._listener.put(ask, lambda reply: self._replied(entry, reply))
-        if self._wait is not None:
-            self._tasks.start_soon(self._time_out, entry, self._wait)
         return entry
 
     async def _waited(
         self, entry: OpenAsk, progress: Callable[[float, str], Awaitable[object]] | None
     ) -> None:
+        until = self._deadline(entry)
         while not entry.decided.is_set():
-            if progress is None:
+            beat = math.inf if progress is None else anyio.current_time() + self._heartbeat
+            with anyio.CancelScope(deadline=min(until, beat)):
                 await entry.decided.wait()
+            if entry.decided.is_set():
                 return
-            with anyio.move_on_after(self._heartbeat):
-                await entry.decided.wait()
-            if not entry.decided.is_set():
+            if anyio.current_time() >= until:
+                self._time_out(entry)
+            elif progress is not None:
                 await progress(anyio.current_time() - entry.started, "waiting for the operator")
 
-    async def _time_out(self, entry: OpenAsk, wait: timedelta) -> None:
-        with anyio.move_on_after(wait.total_seconds()):
-            await entry.decided.wait()
-        self._decide(entry, TimedOut(wait))
+    def _deadline(self, entry: OpenAsk) -> float:
+        return math.inf if self._wait is None else entry.started + self._wait.total_seconds()
+
+    def _time_out(self, entry: OpenAsk) -> None:
+        assert self._wait is not None
+        self._decide(entry, TimedOut(self._wait))
 
     def _replied(self, entry: OpenAsk, reply: object) -> None:
         """Take in what the prompter gave back; called on the bridge's loop."""
@@ -346,7 +350,14 @@ class AskDesk:
             self._decide(entry, Abandoned("agent"), final=True)
 
     async def _orphan(self, entry: OpenAsk, loss: int) -> None:
-        with anyio.move_on_after(self._grace):
+        deadline = self._deadline(entry)
+        until = anyio.current_time() + self._grace
+        if entry.outcome is None and deadline < until:
+            with anyio.CancelScope(deadline=deadline):
+                await entry.decided.wait()
+            if entry.outcome is None and entry.link is None and entry.losses == loss:
+                self._time_out(entry)
+        with anyio.CancelScope(deadline=until):
             await entry.left.wait()
         if entry.link is None and entry.losses == loss:
             self._decide(entry, Abandoned("disconnect"), final=True)
