@@ -58,6 +58,19 @@ def test_a_claim_of_a_verified_row_that_does_not_hold(tmp_path: Path) -> None:
     assert "the runtime ended with no end of its turn, exit code 3" in [line.strip() for line in reasons]
 
 
+def test_what_another_version_does_otherwise_is_printed(tmp_path: Path) -> None:
+    """Against the verified version each claim that changed has its line, and the others are counted."""
+    program = fake_claude_at(tmp_path, "dies")
+    program.write_text(program.read_text("utf-8").replace("2.1.332", "2.1.300"), encoding="utf-8")
+    code, out, err = probe("claude", f"--bin={program}", "--claim=multi", "--claim=single")
+    assert (code, err) == (1, "")
+    assert out.splitlines()[-3:] == [
+        "against 2.1.332: 0 claims as there, 2 otherwise",
+        "  single: held there, not held here",
+        "  multi: held there, not held here",
+    ]
+
+
 def test_a_report_for_programs(tmp_path: Path) -> None:
     """With --json one object is printed, at the end, and nothing else."""
     code, out, err = probe("claude", f"--bin={fake_claude_at(tmp_path)}", "--claim=bypass", "--json")
@@ -83,6 +96,12 @@ def test_a_report_for_programs(tmp_path: Path) -> None:
         (("claude", "--bin=/nowhere/claude"), "opask probe: --bin /nowhere/claude: there is no such program"),
         (("claude", "--record", "--claim=single"), "opask probe: a recording stands for all claims"),
         (("claude",), "opask probe: claude 2.1.332 is not installed in "),
+        (("claude", "--version=2.1.63"), "opask probe: claude 2.1.63 is not installed in "),
+        (("claude", "--version=latest"), "opask probe: --version 'latest' is no version; name it exactly"),
+        (
+            ("claude", "--version=2.1.63", "--bin=claude"),
+            "opask probe: a program has the version that it has",
+        ),
         ((), "opask probe: the following arguments are required: RUNTIME"),
     ],
 )
