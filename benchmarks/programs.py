@@ -117,9 +117,12 @@ class Client:
         return line
 
     def ask(self, data: bytes) -> bytes:
-        """Write a request and read its response."""
+        """Write a request and read its response; a request of the server's that comes before it is answered."""
         self.send(data)
-        return self.line()
+        while b'"method":' in (line := self.line())[:120]:
+            if (request_id := json.loads(line).get("id")) is not None:
+                self.send(_line({"id": request_id, "result": {}}))
+        return line
 
     def list_tools(self, requests: Sequence[bytes] = HANDSHAKE) -> None:
         """Go through a handshake up to the tool list."""

@@ -24,7 +24,7 @@ settings.register_profile(
 settings.register_profile(
     "fuzz",
     deadline=None,
-    max_examples=10_000,
+    max_examples=1_000,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
