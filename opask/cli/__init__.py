@@ -175,6 +175,8 @@ def _tell(name: str, error: BaseException) -> int:
     who = f"opask {name}" if name in COMMANDS else "opask"
     if isinstance(error, OpaskError):
         text = str(error)
+    elif isinstance(error, FileNotFoundError) and not error.filename:  # getcwd(3) alone names nothing
+        text = "the folder that this was started in is gone; start it in one that is there"
     elif isinstance(error, OSError) and error.strerror:
         text = f"{error.strerror}{f': {error.filename}' if error.filename else ''}"
     else:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,6 +18,7 @@ EXAMPLE = 'opask run claude "Set up a database for this service" -- --permission
 TAKES_REST = True
 
 _WAIT_S = 300.0
+_LONGEST = timedelta(days=10_000)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -51,13 +52,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _wait(value: str) -> timedelta | None:
     if value == "none":
         return None
-    try:
-        seconds = float(value)
-        if seconds > 0 and math.isfinite(seconds):
-            return timedelta(seconds=seconds)
-    except (ValueError, OverflowError):
-        pass
-    raise argparse.ArgumentTypeError(f"{value!r} is no number of seconds above 0, nor `none`")
+    with suppress(ValueError, OverflowError):
+        wait = timedelta(seconds=float(value))
+        if timedelta(0) < wait <= _LONGEST:
+            return wait
+    raise argparse.ArgumentTypeError(
+        f"{value!r} is no number of seconds above 0 and within {_LONGEST.days} days, nor `none`"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

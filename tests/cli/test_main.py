@@ -68,6 +68,8 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         (["run", "claude", "go", "--wait", "nan"], "opask run: argument --wait: 'nan'"),
         (["run", "claude", "go", "--wait", "1e300"], "opask run: argument --wait: '1e300'"),
+        (["run", "claude", "go", "--wait", "1e12"], "opask run: argument --wait: '1e12'"),
+        (["run", "claude", "go", "--wait", "1e-9"], "opask run: argument --wait: '1e-9'"),
         (["run", "claude", "go", "more"], "opask run: unrecognized arguments: more; see `opask run --help`"),
         (
             ["run", "claude", "go", "--surface", "paper"],
@@ -120,6 +122,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Any:
         (BridgeError("no folder"), 1, "opask demo: no folder\n"),
         (OpaskError("two\nlines \x1b[31m"), 2, "opask demo: two lines ␛[31m\n"),
         (FileNotFoundError(2, "No such file", "here"), 1, "opask demo: No such file: here\n"),
+        (FileNotFoundError(2, "No such file"), 1, "opask demo: the folder that this was started in is gone"),
         (
             KeyError("x"),
             1,
