@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import signal
 from typing import Any
 
 import anyio
@@ -29,6 +30,12 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("opask-ci" if os.environ.get("CI") else "opask")
+
+
+def pytest_configure() -> None:
+    """Take SIGINT again where this process was started in the background, with it ignored, as would its children."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
