@@ -55,9 +55,10 @@ def test_a_host_example_runs_as_it_stands(example: str, path: str) -> None:
     lines = done.stdout.splitlines()
     assert set(lines) >= EVENTS
     assert "ask_tool_missing" not in lines
-    assert lines[-1].startswith("end_turn")
+    # The bridge tells that the question is resolved once the answer is written, which the agent may overtake.
+    (end,) = [line for line in lines if line.startswith("end_turn")]
     if example is DRIVEN:
-        assert r"{\"answers\": {\"Which database?\": \"SQLite\"}}" in lines[-1]
+        assert r"{\"answers\": {\"Which database?\": \"SQLite\"}}" in end
 
 
 def test_the_profile_can_be_made() -> None:

@@ -42,7 +42,9 @@ def test_the_host_example_runs_as_it_stands(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert set(lines) >= {"session_ready", "question_asked", "question_resolved", "turn_ended"}
-    assert "SQLite" in lines[-1]
+    # The bridge tells that the question is resolved once the answer is written, which the agent may overtake.
+    (said,) = [line for line in lines[-2:] if "SQLite" in line]
+    assert said
     assert settings.read_bytes() == b"# mine\r\n"
     assert (settings.parent / "sessions" / "kept").is_file()
 
