@@ -100,7 +100,9 @@ class Abandoned:
     """
 
     kind: ClassVar[OutcomeKind] = "abandoned"
-    reason: Literal["agent", "disconnect", "turn_end"] = field(validator=in_(("agent", "disconnect", "turn_end")))
+    reason: Literal["agent", "disconnect", "turn_end"] = field(
+        validator=in_(("agent", "disconnect", "turn_end"))
+    )
 
 
 Reply: TypeAlias = Answered | Skipped | Unavailable | Cancelled

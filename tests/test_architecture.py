@@ -124,7 +124,9 @@ RULES = (
         ATTRS,
         without=(*NETWORK, *PROCESSES, *THREADS),
     ),
-    Rule(("opask",), CORE, pure=True, computed=True),  # each of its names is loaded when it is first asked for
+    Rule(
+        ("opask",), CORE, pure=True, computed=True
+    ),  # each of its names is loaded when it is first asked for
     Rule(CORE, CORE, ATTRS, pure=True),
     # Adapters: sans-IO, and no sibling but the protocol family that one specialises.
     *(
