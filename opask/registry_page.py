@@ -63,6 +63,7 @@ def claims(route: RouteRow) -> Iterator[tuple[str, str | None]]:
     yield "Own ask tool", _list(route.native_ask.names)
     yield "Own ask tool is offered", _yes(route.native_ask.offered)
     yield "Own ask tool is denied by", _list(route.native_ask.denied_by)
+    yield "Own ask tool stays offered", _yes(route.native_ask.stays_offered)
     yield "A call needs permission", _yes(route.permission.asked)
     yield "A rejection ends the turn", _yes(route.permission.reject_ends_turn)
     yield "A rejection's reason reaches the model", _yes(route.permission.reason_reaches_model)

@@ -181,6 +181,7 @@ class NativeAsk(_Row):
     names: Annotated[tuple[Text, ...], Field(strict=False)] = ()
     offered: bool | None = None
     denied_by: Levers = ()
+    stays_offered: bool | None = None
 
 
 class Permission(_Row):

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from opask.names import ToolName
 from opask.registry_schema import RouteRow
@@ -16,7 +16,7 @@ from opask.wire import SERVER_NAME, TOOL_NAME
 from .model import Call, Expect, Step
 from .playing import Operator, Playing, Setting, Take, playing
 from .profiles import Mode, Profile
-from .scripts import MAIN, asked, given, scenario
+from .scripts import MAIN, asked, scenario
 
 __all__ = ["Case"]
 
@@ -58,13 +58,24 @@ class Case:
 
     @property
     def offer(self) -> Expect:
-        """Expect that the ask tool is offered, the runtime's own is not, and the system prompt names the right one."""
+        """Expect that the ask tool is offered and named to the model, and the runtime's own is not."""
         named = (self.tool,) if self.row.clause_by is not None else ()
-        return Expect(offered=(self.tool,), absent=self.row.native_ask.names, system_contains=named)
+        in_system = self.profile.clause_in == "system"
+        native = self.row.native_ask
+        return Expect(
+            offered=(self.tool,),
+            absent=() if native.stays_offered else native.names,
+            system_contains=named if in_system else (),
+            text_contains=() if in_system else named,
+        )
 
-    def failed(self, *parts: str, lacks: tuple[str, ...] = ()) -> Expect:
-        """Expect that the one call before failed, as far as the model's service can say so."""
-        return given(*parts, lacks=lacks, error=True if self.profile.marks_errors else None)
+    def _heard(self, step: Step) -> Step:
+        """Leave out of a step whether results are errors, where the model's service cannot say it."""
+        results = step.expect.results
+        if self.profile.marks_errors or results is None:
+            return step
+        unmarked = tuple(evolve(result, is_error=None) for result in results)
+        return evolve(step, expect=evolve(step.expect, results=unmarked))
 
     @asynccontextmanager
     async def playing(
@@ -88,16 +99,17 @@ class Case:
             interpreter: the Python that runs the relay.
             server: name and command of a foreign MCP server.
         """
-        argv = self.profile.launch(str(self.setting.program), MAIN, mode)
+        launch = self.profile.launch(str(self.setting.program), MAIN, mode)
         if server is not None and self.profile.with_server is not None:
-            argv = self.profile.with_server(argv, *server)
+            launch = self.profile.with_server(launch, *server)
         async with playing(
-            self.setting,
-            scenario("probe", *steps, sub=sub),
-            argv,
+            evolve(self.setting, adapter=launch.adapted(self.setting.adapter)),
+            scenario("probe", *map(self._heard, steps), sub=tuple(map(self._heard, sub))),
+            launch.argv,
             prompt=MAIN,
             prompter=operator,
-            env=env,
+            env={**launch.env, **(env or {})},
+            settings=launch.settings,
             interpreter=interpreter,
         ) as run:
             self.takes.append(run.take)

@@ -74,7 +74,7 @@ CLAIMS: Final = (
     ),
     Claim(
         id="native",
-        says="The runtime's own ask tool is not offered, answers nothing when it is called, and the refusal is told",
+        says="The runtime's own ask tool is offered only where nothing takes it away, answers nothing, and its refusal is told",
         play=scenarios.native,
         unless=_without_native,
     ),

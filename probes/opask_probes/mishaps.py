@@ -15,7 +15,7 @@ from opask.questions import Ask
 
 from .case import Case
 from .playing import Operator, Playing
-from .scripts import NAME, PARTS, given, says
+from .scripts import NAME, PARTS, failed, given, says
 from .verdicts import answered, correlated, heard, sound
 
 __all__ = ["cancel", "long_wait", "relay_crash", "slow_start"]
@@ -87,7 +87,7 @@ async def long_wait(case: Case) -> list[str]:
 async def relay_crash(case: Case) -> list[str]:
     """Kill the relay while a question waits; then the agent asks another one."""
     resent = case.row.resend_after_crash
-    first_result = {True: given("Docs"), False: case.failed(lacks=("Docs",)), None: given(error=None)}
+    first_result = {True: given("Docs"), False: failed(lacks=("Docs",)), None: given(error=None)}
     crash_is_over = anyio.Event()
 
     async def wait(_: Ask) -> None:

@@ -208,6 +208,7 @@ async def playing(
     prompt: str,
     prompter: Prompter | None,
     env: Mapping[str, str] | None = None,
+    settings: Mapping[str, str] | None = None,
     refuse: frozenset[str] = frozenset(),
     interpreter: Path | None = None,
 ) -> AsyncIterator[Playing]:
@@ -222,6 +223,7 @@ async def playing(
         prompt: what the agent is told; named also where it is in the argv.
         prompter: the operator; None for nobody.
         env: variables beside those of the sandbox and the runtime's profile.
+        settings: texts at the top of files below its HOME, which are made where they are not there.
         refuse: changes of the launch that are not wanted.
         interpreter: the Python that runs the relay.
 
@@ -234,6 +236,8 @@ async def playing(
         sockets = set_.sandbox.root / "b"
         sockets.mkdir(mode=0o700)
         setting.runtime.prepare(set_.sandbox.home, set_.url)
+        for name, text in (settings or {}).items():
+            _put_on_top(set_.sandbox.home / name, text)
         environment = set_.environment(setting.runtime, env or {})
         request = LaunchRequest(argv, environment, refuse=refuse, cwd=set_.sandbox.work)
         try:
@@ -302,6 +306,12 @@ class _Watcher:
     def _wake(self) -> None:
         if self._run is not None:
             self._run.changed()
+
+
+def _put_on_top(path: Path, text: str) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    path.write_text(f"{text}{before}", encoding="utf-8")
 
 
 def _places(set_: Stage, plan: LaunchPlan) -> dict[str, str]:

@@ -186,7 +186,7 @@ async def probe(
     for claim in CLAIMS:
         if only and claim.id not in only:
             continue
-        reason = claim.unless(case)
+        reason = case.profile.unless.get(claim.id) or claim.unless(case)
         if reason is None and claim.is_long and not long:
             reason = "it takes minutes and was not asked for; --long tries it"
         if reason is not None:

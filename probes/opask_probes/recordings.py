@@ -20,7 +20,7 @@ from .comparison import CLAIMS_FIELD
 from .model import Step
 from .playing import Operator, Take
 from .probe import Report
-from .scripts import DATABASE, NAME, PARTS, SUB, given, says, two_given
+from .scripts import DATABASE, NAME, PARTS, REPORT, SUB, failed, given, says, two_given
 from .scrub import Scrubber
 from .verdicts import NotHeld, answered, correlated, sound
 
@@ -54,13 +54,13 @@ async def tour(case: Case) -> Take:
     expected += [{DATABASE: "SQLite"}, {NAME: _OWN_WORDS}]
     if case.profile.native is not None:
         steps.append(says("I ask by other means.", case.profile.native(DATABASE), expect=last))
-        last = case.failed(lacks=("PostgreSQL", "SQLite"))
+        last = failed(lacks=("PostgreSQL", "SQLite"))
     sub: tuple[Step, ...] = ()
     if case.profile.sub_agent is not None and case.row.subagents != "none":
         steps.append(says("I delegate.", case.profile.sub_agent(SUB), expect=last))
         sub = (
             says("I ask.", case.ask(PARTS)),
-            says("The operator said {{result}}", expect=given("API", "Docs")),
+            says(f"The operator said {{{{result}}}}. {REPORT}", expect=given("API", "Docs")),
         )
         last = given("API", "Docs")
         expected.append({PARTS: ["API", "Docs"]})

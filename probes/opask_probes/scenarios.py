@@ -13,7 +13,7 @@ from . import foreign
 from .case import Case
 from .model import Call
 from .playing import Operator
-from .scripts import DATABASE, NAME, PARTS, SUB, asked, given, says, two_given
+from .scripts import DATABASE, NAME, PARTS, REPORT, SUB, asked, failed, given, says, two_given
 from .verdicts import answered, correlated, heard, sound
 
 __all__ = ["bypass", "foreign_server", "free_text", "multi", "native", "single", "sub_agent", "two"]
@@ -63,7 +63,7 @@ async def native(case: Case) -> list[str]:
     operator = Operator({**answer, DATABASE: "SQLite"})
     take = await case.run(
         says("I ask.", call, expect=case.offer),
-        says("I ask again.", case.ask(NAME), expect=case.failed(lacks=("PostgreSQL", "SQLite"))),
+        says("I ask again.", case.ask(NAME), expect=failed(lacks=("PostgreSQL", "SQLite"))),
         says("The operator said {{result}}", expect=given("Boreas")),
         operator=operator,
     )
@@ -111,7 +111,7 @@ async def sub_agent(case: Case) -> list[str]:
         says("It reports {{result}}", expect=given("Docs")),
         sub=(
             says("I ask.", case.ask(PARTS)),
-            says("The operator said {{result}}", expect=given("Docs", lacks=("API",))),
+            says(f"The operator said {{{{result}}}}. {REPORT}", expect=given("Docs", lacks=("API",))),
         ),
         operator=Operator(answer),
     )
@@ -145,7 +145,7 @@ async def foreign_server(case: Case) -> list[str]:
         says(
             "I ask.",
             case.ask(PARTS),
-            expect=case.failed(lacks=(foreign.ANSWER,)) if refused else given(error=None),
+            expect=failed(lacks=(foreign.ANSWER,)) if refused else given(error=None),
         ),
         says("The operator said {{result}}", expect=given("Docs")),
         operator=Operator(answer),

@@ -12,8 +12,10 @@ __all__ = [
     "NAME",
     "PARTS",
     "QUESTIONS",
+    "REPORT",
     "SUB",
     "asked",
+    "failed",
     "given",
     "says",
     "scenario",
@@ -25,6 +27,9 @@ MAIN: Final = "The main agent of a probe."
 
 SUB: Final = "A sub-agent of a probe."
 """The prompt of every sub-agent."""
+
+REPORT: Final = "That was all there was to ask, and nothing else is left to be done. " * 3
+"""What a sub-agent says behind its answer: some runtimes send a short report back, for more."""
 
 DATABASE: Final = "Which database should the service use?"
 PARTS: Final = "Which parts should be done first?"
@@ -72,6 +77,11 @@ def says(text: str, *calls: Call, expect: Expect | None = None, **more: Any) -> 
 def given(*parts: str, lacks: tuple[str, ...] = (), error: bool | None = False) -> Expect:
     """Expect the result of the one call before."""
     return Expect(results=(ExpectedResult(parts, lacks, error),))
+
+
+def failed(*parts: str, lacks: tuple[str, ...] = ()) -> Expect:
+    """Expect that the one call before failed."""
+    return given(*parts, lacks=lacks, error=True)
 
 
 def two_given(first: str, second: str) -> Expect:

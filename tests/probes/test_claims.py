@@ -126,6 +126,9 @@ async def test_what_does_not_apply_is_not_tried(tmp_path: Path) -> None:
         "foreign": ("a launch cannot name another MCP server",),
         "long-wait": ("it takes minutes and was not asked for; --long tries it",),
     }
+    apart = evolve(found, profile=evolve(found.profile, unless={"multi": "it chooses one at a time"}))
+    (finding,) = (await probe(apart, only=("multi",))).findings
+    assert finding.verdict.reasons == ("it chooses one at a time",)
     none = evolve(found, row=found.row.model_copy(update={"subagents": "none"}))
     (finding,) = (await probe(none, only=("sub-agent",))).findings
     assert finding.verdict.reasons == ("its sub-agents do not have the ask tool",)
