@@ -3,7 +3,8 @@
 Everything here runs on the bridge's loop, so that there is one order of things and no lock. An ask goes
 open → decided → settled. Between decided and settled lies the delivery of an answer: an answer that the agent
 never got is no answer. An ask whose connection ended is an orphan for a short grace, in which the runtime may
-respawn the relay and send the same call again: then it is joined, and the operator sees nothing of it.
+respawn the relay and send the same call again, over one connection or over several: then it is joined, or told
+what was decided already, and the operator sees nothing of it.
 """
 
 from __future__ import annotations
@@ -74,27 +75,27 @@ class DeskListener(Protocol):
 
 @define(eq=False)
 class OpenAsk:
-    """An ask that has not settled yet.
+    """An ask that has not settled yet, or whose call may still come again.
 
     Attributes:
-        link: the connection that waits for it; None while it is an orphan.
+        links: the connections that wait for it; none while it is an orphan.
         outcome: what was decided; delivered or not.
         decided: set when the outcome is.
         left: set when it is settled.
         tell: tells the prompter the outcome.
         started: when it was opened, on the loop's clock.
-        delivered_at: when its answer was written, or was lost with its connection.
-        losses: how often its connection ended.
+        told_at: when its result was last written, or was lost with a connection.
+        losses: how often a connection that waited for it has ended.
     """
 
     ask: Ask
-    link: Link | None
+    links: set[Link]
     outcome: Outcome | None = None
     decided: anyio.Event = Factory(anyio.Event)
     left: anyio.Event = Factory(anyio.Event)
     tell: Callable[[Outcome], object] | None = None
     started: float = field(factory=anyio.current_time)
-    delivered_at: float | None = None
+    told_at: float | None = None
     losses: int = 0
 
 
@@ -133,8 +134,12 @@ class AskDesk:
         self._max_pending = max_pending
         self._sentences = sentences
         self._open: dict[str, OpenAsk] = {}
-        self._recent: dict[str, OpenAsk] = {}  # answered, and the answer sent a moment ago
-        self._unclaimed: dict[str, OpenAsk] = {}  # the same, and its connection has ended since
+        # Settled, in the order in which they were told:
+        self._untold: dict[str, OpenAsk] = {}  # the result is on its way
+        self._recent: dict[str, OpenAsk] = {}  # the operator's reply was written a moment ago
+        self._resendable: dict[
+            str, OpenAsk
+        ] = {}  # a connection ended that waited for it: the call may come again
         self._closed = False
 
     @property
@@ -192,33 +197,30 @@ class AskDesk:
     def delivered(self, entry: OpenAsk) -> None:
         """Take in that the result of an ask was written to the agent."""
         now = anyio.current_time()
-        if entry.outcome is not None and entry.ask.id in self._open:
+        key = entry.ask.id
+        if entry.outcome is not None and key in self._open:
             self._settle(entry, entry.outcome)
-        elif not isinstance(entry.outcome, Answered):
+        self._untold.pop(key, None)
+        if not entry.losses and not _is_operators(entry.outcome):
+            return  # an agent that asks again after a timeout means it
+        entry.told_at = now
+        if entry.losses:
+            self._resendable[key] = entry
             return
-        entry.delivered_at = now
-        self._recent.pop(entry.ask.id, None)  # given again: the youngest now
+        self._recent.pop(key, None)  # given again: the youngest now
         self._forget_recent(now)
-        (self._recent if entry.link is not None else self._unclaimed)[entry.ask.id] = entry
+        self._recent[key] = entry
 
     def undelivered(self, entry: OpenAsk, link: Link) -> None:
         """Take in that a decided result could not be written over this link."""
-        if entry.link is link:
-            self._let_go(entry, link)
+        self._let_go(entry, link)
 
     def lost(self, link: Link) -> None:
         """Take in that a connection has ended; what it waited for may come again over another."""
         link.lost = True
-        for entry in list(self._open.values()):
-            self._let_go(entry, link)
-        now = anyio.current_time()
-        for key, entry in list(self._recent.items()):
-            if entry.link is link:
-                del self._recent[key]
-                if self._is_recent(entry, now):
-                    # The relay may have died with the answer in its hands.
-                    entry.link, entry.delivered_at = None, now
-                    self._unclaimed[key] = entry
+        for entries in (self._open, self._untold, self._recent, self._resendable):
+            for entry in [entry for entry in entries.values() if link in entry.links]:
+                self._let_go(entry, link)
 
     def cancel(self, ask_id: str | None, by: Literal["host", "shutdown"]) -> None:
         """Cancel one open ask, or all of them."""
@@ -252,22 +254,26 @@ class AskDesk:
             del self._recent[key]
 
     def _is_recent(self, entry: OpenAsk, now: float) -> bool:
-        return entry.delivered_at is not None and now - entry.delivered_at <= self._grace
+        return entry.told_at is not None and now - entry.told_at <= self._grace
 
     def _join(self, questions: tuple[Question, ...], meta: Mapping[str, Any], link: Link) -> OpenAsk | None:
-        for entry in self._open.values():
-            if entry.link is None and _same_call(entry.ask, questions, meta):
-                entry.link = link
-                return entry
+        fitting = [
+            entry
+            for entry in self._open.values()
+            if _same_call(entry.ask, questions, meta) and _may_come_over(entry, meta, link)
+        ]
+        if fitting:
+            entry = min(fitting, key=lambda entry: len(entry.links))  # an orphan first
+            entry.links.add(link)
+            return entry
         now = anyio.current_time()
-        for key, entry in list(self._unclaimed.items()):
+        for key, entry in list(self._resendable.items()):
             if not self._is_recent(entry, now):
-                del self._unclaimed[key]
-            elif _same_call(entry.ask, questions, meta):
+                del self._resendable[key]
+            elif link not in entry.links and _same_call(entry.ask, questions, meta):
                 # A call may have been read together with the end of its connection: then it may come once more.
                 if not link.lost:
-                    entry.link = link
-                    self._recent[key] = self._unclaimed.pop(key)
+                    entry.links.add(link)
                 return entry
         return None
 
@@ -282,7 +288,7 @@ class AskDesk:
             meta=dict(meta),
         )
         ask = self._listener.arrived(ask)
-        entry = OpenAsk(ask, link)
+        entry = OpenAsk(ask, {link})
         self._open[ask.id] = entry
         entry.tell = self._listener.put(ask, lambda reply: self._replied(entry, reply))
         return entry
@@ -338,16 +344,32 @@ class AskDesk:
             self._settle(entry, outcome)
 
     def _let_go(self, entry: OpenAsk, link: Link) -> None:
-        if entry.ask.id not in self._open or entry.link is not link:
+        if link not in entry.links:
             return
-        if self._closed:
+        entry.links.remove(link)
+        if link.lost:
+            entry.losses += 1
+        if entry.ask.id not in self._open:
+            self._let_go_settled(entry, link)
+        elif entry.links:
+            return  # it was sent again over another connection, which waits on
+        elif self._closed:
             self._decide(entry, Abandoned("disconnect"), final=True)
         elif link.lost:
-            entry.link = None
-            entry.losses += 1
             self._tasks.start_soon(self._orphan, entry, entry.losses)
         else:
             self._decide(entry, Abandoned("agent"), final=True)
+
+    def _let_go_settled(self, entry: OpenAsk, link: Link) -> None:
+        key, now = entry.ask.id, anyio.current_time()
+        if link.lost and (key in self._untold or self._is_recent(entry, now)):
+            # The relay may have died with the result in its hands.
+            self._untold.pop(key, None)
+            self._recent.pop(key, None)
+            entry.told_at = now
+            self._resendable[key] = entry
+        elif not entry.links:
+            self._untold.pop(key, None)
 
     async def _orphan(self, entry: OpenAsk, loss: int) -> None:
         deadline = self._deadline(entry)
@@ -355,17 +377,23 @@ class AskDesk:
         if entry.outcome is None and deadline < until:
             with anyio.CancelScope(deadline=deadline):
                 await entry.decided.wait()
-            if entry.outcome is None and entry.link is None and entry.losses == loss:
+            if entry.outcome is None and not entry.links and entry.losses == loss:
                 self._time_out(entry)
         with anyio.CancelScope(deadline=until):
             await entry.left.wait()
-        if entry.link is None and entry.losses == loss:
+        if not entry.links and entry.losses == loss:
             self._decide(entry, Abandoned("disconnect"), final=True)
 
     def _settle(self, entry: OpenAsk, outcome: Outcome | None) -> None:
         if self._open.pop(entry.ask.id, None) is None or outcome is None:
             return
         entry.left.set()
+        if not isinstance(outcome, Answered | Abandoned):  # an answer settles once it is told
+            if entry.links:
+                self._untold[entry.ask.id] = entry
+            else:
+                entry.told_at = anyio.current_time()
+                self._resendable[entry.ask.id] = entry
         duration_ms = round((anyio.current_time() - entry.started) * 1000)
         self._listener.settled(entry.ask, outcome, duration_ms)
         if entry.tell is not None:
@@ -373,6 +401,12 @@ class AskDesk:
 
 
 _PER_SENDING = frozenset({"progressToken", "traceparent", "tracestate", "baggage"})
+_OF_THE_CLIENT = "io.modelcontextprotocol/"
+
+
+def _is_operators(outcome: Outcome | None) -> bool:
+    """Tell whether it is what the operator decided, which nobody asks a second time."""
+    return isinstance(outcome, Answered | Skipped) or outcome == Cancelled("operator")
 
 
 def _same_call(ask: Ask, questions: tuple[Question, ...], meta: Mapping[str, Any]) -> bool:
@@ -380,3 +414,24 @@ def _same_call(ask: Ask, questions: tuple[Question, ...], meta: Mapping[str, Any
     return ask.questions == questions and all(
         meta.get(key, value) == value for key, value in ask.meta.items() if key not in _PER_SENDING
     )
+
+
+def _may_come_over(entry: OpenAsk, meta: Mapping[str, Any], link: Link) -> bool:
+    """Tell whether the same call may be a second sending of it, and is not an agent's second call.
+
+    Where another connection waits for it, only its own id tells, or that it was sent again before.
+    """
+    if not entry.links:
+        return True
+    return link not in entry.links and (
+        entry.losses > 0 or (_marks(meta) != {} and _marks(meta) == _marks(entry.ask.meta))
+    )
+
+
+def _marks(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of a call's ``_meta`` may tell it from another call of the same client."""
+    return {
+        key: value
+        for key, value in meta.items()
+        if key not in _PER_SENDING and not key.startswith(_OF_THE_CLIENT)
+    }

@@ -57,6 +57,17 @@ async def session(bridge: Bridge, held: Held) -> AsyncIterator[Session]:
         yield session
 
 
+@pytest.fixture
+async def patient(anyio_backend: Any, held: Held) -> AsyncIterator[Session]:
+    """The same, with a grace that no load makes too short."""
+    async with (
+        Bridge(grace=timedelta(seconds=20)) as bridge,
+        await attach(bridge, "s", PlainAdapter(), held) as session,
+    ):
+        session.plan_launch(LaunchRequest(["runtime"]))
+        yield session
+
+
 def listen(session: Session) -> list[Event]:
     """Collect the session's events from here on."""
     events: list[Event] = []
@@ -333,16 +344,16 @@ async def test_a_dropped_connection_abandons_after_the_grace(session: Session, h
         assert held.cancelled == 1
 
 
-async def test_a_call_that_is_sent_again_is_joined(session: Session, held: Held) -> None:
+async def test_a_call_that_is_sent_again_is_joined(patient: Session, held: Held) -> None:
     """A runtime that respawns the relay gets its answer, and the operator sees one question."""
-    events = listen(session)
+    events = listen(patient)
     async with anyio.create_task_group() as tasks:
-        first = await opened(session, tasks)
+        first = await opened(patient, tasks)
         await first.shake_hands()
         await first.call(ONE, meta={"test/call": "c1", "progressToken": 1})
         ask = await held.next()
         await first.close()
-        second = await opened(session, tasks)
+        second = await opened(patient, tasks)
         await second.shake_hands()
         call = await second.call(ONE, meta={"test/call": "c1", "progressToken": 9})
         await second.request("ping")
@@ -354,17 +365,17 @@ async def test_a_call_that_is_sent_again_is_joined(session: Session, held: Held)
     assert [type(event) for event in events] == [QuestionAsked, QuestionResolved]
 
 
-async def test_an_answer_lost_with_its_relay_is_given_again(session: Session, held: Held) -> None:
+async def test_an_answer_lost_with_its_relay_is_given_again(patient: Session, held: Held) -> None:
     """An answer that was given while nobody listened waits for the call to come again."""
     async with anyio.create_task_group() as tasks:
-        first = await opened(session, tasks)
+        first = await opened(patient, tasks)
         await first.shake_hands()
         call = await first.call(ONE)
         ask = await held.next()
         held.reply(ask)
         await first.response(call)  # written, but the runtime behind a dead relay never sees it
         await first.close()
-        second = await opened(session, tasks)
+        second = await opened(patient, tasks)
         await second.shake_hands()
         response = await second.response(await second.call(ONE))
         assert response["result"]["structuredContent"] == {"answers": {"Which?": "a"}}
@@ -375,11 +386,11 @@ async def test_an_answer_lost_with_its_relay_is_given_again(session: Session, he
         await second.close()
 
 
-async def test_an_answer_lost_again_and_again_is_given_again(session: Session, held: Held) -> None:
+async def test_an_answer_lost_again_and_again_is_given_again(patient: Session, held: Held) -> None:
     """However often the relay dies with the answer in its hands, the operator is asked once."""
     async with anyio.create_task_group() as tasks:
         for attempt in range(4):
-            peer = await opened(session, tasks)
+            peer = await opened(patient, tasks)
             await peer.shake_hands()
             call = await peer.call(ONE)
             if not attempt:
@@ -389,6 +400,92 @@ async def test_an_answer_lost_again_and_again_is_given_again(session: Session, h
             await peer.close()
     assert not held.asked
     assert len(await held.outcome()) == 1
+
+
+@pytest.mark.parametrize("reply", [Skipped("test"), Cancelled("operator")], ids=["skip", "cancel"])
+@pytest.mark.parametrize("loss", ["before the reply", "with the reply"])
+async def test_what_the_operator_decided_is_not_asked_again(
+    patient: Session, held: Held, reply: Skipped | Cancelled, loss: str
+) -> None:
+    """A skip or a cancel that was lost with its relay is told to the call that is sent again."""
+    async with anyio.create_task_group() as tasks:
+        first = await opened(patient, tasks)
+        await first.shake_hands()
+        call = await first.call(ONE)
+        ask = await held.next()
+        if loss == "with the reply":
+            held.reply(ask, reply)
+            await first.response(call)
+        await first.close()
+        if loss == "before the reply":
+            held.reply(ask, reply)
+            assert await held.outcome() == [reply]
+        second = await opened(patient, tasks)
+        await second.shake_hands()
+        told = await second.response(await second.call(ONE))
+        assert text_of(told) == Sentences().for_outcome(reply)
+        assert await held.outcome() == [reply]
+        assert not held.asked
+        await second.close()
+
+
+@pytest.mark.parametrize("when", ["it waits", "it is answered"])
+async def test_a_call_that_is_sent_again_twice_is_joined_twice(
+    patient: Session, held: Held, when: str
+) -> None:
+    """A runtime that re-sends a lost call over two connections at once has one question, and the answer over both."""
+    async with anyio.create_task_group() as tasks:
+        first = await opened(patient, tasks)
+        await first.shake_hands()
+        lost = await first.call(ONE)
+        ask = await held.next()
+        if when == "it is answered":
+            held.reply(ask)
+            await first.response(lost)
+        await first.close()
+        peers = [await opened(patient, tasks) for _ in range(2)]
+        for peer in peers:
+            await peer.shake_hands()
+        calls = [await peer.call(ONE) for peer in peers]
+        for peer in peers:
+            await peer.request("ping")  # the calls have been taken
+        if when == "it waits":
+            held.reply(ask)
+        for peer, call in zip(peers, calls, strict=True):
+            response = await peer.response(call)
+            assert response["result"]["structuredContent"] == {"answers": {"Which?": "a"}}
+        assert [outcome.kind for outcome in await held.outcome()] == ["answered"]
+        assert not held.asked
+        for peer in peers:
+            await peer.close()
+
+
+async def test_a_call_with_an_id_is_joined_while_its_connection_hangs(patient: Session, held: Held) -> None:
+    """Sent again by its id before the loss is noticed, it is one question still, and one cancel does not end it."""
+    async with connected(patient) as first, connected(patient) as second:
+        meta = {"test/call": "c1"}
+        hanging = await first.call(ONE, meta=meta)
+        ask = await held.next()
+        again = await second.call(ONE, meta=meta)
+        await second.request("ping")
+        await first.notify("notifications/cancelled", {"requestId": hanging})
+        await first.request("ping")
+        held.reply(ask)
+        response = await second.response(again)
+        assert response["result"]["structuredContent"] == {"answers": {"Which?": "a"}}
+        assert [outcome.kind for outcome in await held.outcome()] == ["answered"]
+        assert not held.asked
+
+
+async def test_equal_calls_of_two_agents_are_two_questions(patient: Session, held: Held) -> None:
+    """Without an id, equal calls over two connections that stand are not taken for one that was sent again."""
+    async with connected(patient) as first, connected(patient) as second:
+        calls = [(peer, await peer.call(ONE)) for peer in (first, second)]
+        for _ in calls:
+            held.reply(await held.next())
+        for peer, call in calls:
+            await peer.response(call)
+        assert len(await held.outcome(2)) == 2
 
 
 async def test_another_question_is_not_joined(session: Session, held: Held) -> None:

@@ -67,14 +67,28 @@ class Known:
 
     ask: Ask
     reply: Callable[[object], object]
-    link: Link | None
+    links: set[Link]
     opened: float
     causes: set[str] = Factory(set)
     replies: list[object] = Factory(list)
     outcome: Outcome | None = None
     told: list[Outcome] = Factory(list)
+    losses: int = 0
     lost_at: float | None = None
-    delivered_at: float | None = None
+    untold: bool = False  # settled, and the result is on its way
+    told_at: float | None = None  # when it was written, or lost with a connection
+
+    def lose(self, link: Link, now: float) -> None:
+        """Take in the end of a connection."""
+        if link not in self.links:
+            return
+        self.links.remove(link)
+        self.losses += 1
+        if self.outcome is None:
+            self.causes.add("disconnect")
+            self.lost_at = now
+        elif self.untold or (self.told_at is not None and now - self.told_at <= GRACE):
+            self.untold, self.told_at = False, now
 
 
 @define(eq=False)
@@ -150,7 +164,8 @@ class DeskMachine(RuleBasedStateMachine):
     def put(self, ask: Ask, on_reply: Callable[[object], object], /) -> Callable[[Outcome], object]:
         """Remember how to reply."""
         assert ask.id not in self.known
-        self.known[ask.id] = Known(ask, on_reply, self.here, self.loop.now)
+        assert self.here is not None
+        self.known[ask.id] = Known(ask, on_reply, {self.here}, self.loop.now)
         return self.known[ask.id].told.append
 
     def refused(self, ask: Ask, reason: str, by: str | None, /) -> None:
@@ -167,6 +182,9 @@ class DeskMachine(RuleBasedStateMachine):
     def _check_outcome(self, known: Known, outcome: Outcome) -> None:
         assert known.outcome is None, f"settled twice: {known.outcome}, then {outcome}"
         known.outcome = outcome
+        if not isinstance(outcome, Answered | Abandoned):
+            known.untold = bool(known.links)
+            known.told_at = None if known.links else self.loop.now
         match outcome:
             case Answered():
                 assert self.delivering is not None
@@ -182,6 +200,7 @@ class DeskMachine(RuleBasedStateMachine):
                 assert by in known.causes
             case Abandoned(reason="disconnect") if not self.closed:
                 assert known.lost_at is not None, "abandoned over a connection that stands"
+                assert not known.links, "abandoned while another connection waits"
                 assert self.loop.now - known.lost_at >= GRACE, "abandoned within the grace"
             case Abandoned(reason=reason):
                 assert reason in known.causes
@@ -197,7 +216,7 @@ class DeskMachine(RuleBasedStateMachine):
     def call(self, link: Link, question: Mapping[str, Any], meta: Mapping[str, Any]) -> object:
         """Call the tool, and see whether it is a new ask, one that is joined, or none."""
         open_before = [known for known in self.known.values() if known.outcome is None]
-        joined = self._joined(question["question"], meta)
+        joined = self._joined(question["question"], meta, link)
         count = len(self.known)
         sent = Sent(link, question, meta, self.portal.call(anyio.CancelScope))
 
@@ -221,35 +240,44 @@ class DeskMachine(RuleBasedStateMachine):
                 assert sent.entry is None
                 sent.over = True
             else:
-                joined.link, joined.lost_at = link, None
+                joined.links.add(link)
                 sent.known = joined
                 if joined.outcome is not None:
                     assert sent.result == tool_result(joined.ask.questions, joined.outcome, Sentences())
         self.sent.append(sent)
         if link.lost:  # the call was read together with the end of its connection
-            if (known := sent.known) is not None:
-                known.link = None
-                if known.outcome is None:
-                    known.causes.add("disconnect")
-                    known.lost_at = self.loop.now
+            if (known := sent.known) is not None and known.outcome is None:
+                known.lose(link, self.loop.now)
+            elif known is not None:
+                known.links.discard(link)
             self._end_calls(link)
         return sent
 
-    def _joined(self, text: str, meta: Mapping[str, Any]) -> Known | None:
-        """Return the ask that a call has to be joined to: an orphan that waits, else an answer that was lost."""
+    def _joined(self, text: str, meta: Mapping[str, Any], link: Link) -> Known | None:
+        """Return the ask that a call has to be joined to: one that waits, an orphan first, else one that was lost."""
+        call = meta.get("call")
 
         def fits(known: Known) -> bool:
-            call = known.ask.meta.get("call")
-            return known.ask.questions[0].text == text and (call is None or meta.get("call", call) == call)
+            asked = known.ask.meta.get("call")
+            return known.ask.questions[0].text == text and (asked is None or (call or asked) == asked)
 
-        orphans = [known for known in self.known.values() if known.link is None and fits(known)]
-        for known in orphans:
-            if known.outcome is None:
-                return known
-        for known in orphans:
-            if known.delivered_at is not None and self.loop.now - known.delivered_at <= GRACE:
-                return known
-        return None
+        def is_sent_again(known: Known) -> bool:
+            asked = known.ask.meta.get("call")
+            return link not in known.links and (known.losses > 0 or (asked is not None and asked == call))
+
+        fitting = [known for known in self.known.values() if fits(known)]
+        waiting = [
+            known for known in fitting if known.outcome is None and (not known.links or is_sent_again(known))
+        ]
+        if waiting:
+            return min(waiting, key=lambda known: len(known.links))
+        lost = [
+            known
+            for known in fitting
+            if known.losses and known.told_at is not None and self.loop.now - known.told_at <= GRACE
+        ]
+        # The youngest loss is the last in the desk's own order; of equal ones any will do.
+        return next((known for known in lost if link not in known.links), None)
 
     @rule(target=calls, sent=calls)
     def call_again(self, sent: Sent) -> object:
@@ -281,6 +309,20 @@ class DeskMachine(RuleBasedStateMachine):
         return self.call(Link(lost=True), sent.question, sent.meta)
 
     @rule(target=calls, sent=calls)
+    def call_again_twice(self, sent: Sent) -> object:
+        """Lose a call's connection, and send the call again over two new ones at once."""
+        self.drop_what_it_came_over(sent)
+        self.call_again(sent)
+        return self.call_again(sent)
+
+    @rule(target=calls, sent=calls, reply=st.sampled_from(FITTING))
+    def crash_with_the_reply(self, sent: Sent, reply: object) -> object:
+        """Lose the connection before the operator's reply was written to it, and send the call again."""
+        self.reply(sent, reply)
+        self.drop_what_it_came_over(sent)
+        return self.call_again(sent)
+
+    @rule(target=calls, sent=calls)
     def crash_with_the_answer(self, sent: Sent) -> object:
         """Lose the connection right after an answer was written to it, and send the call again."""
         self.answer_and_write(sent)
@@ -292,14 +334,20 @@ class DeskMachine(RuleBasedStateMachine):
         """Cancel a call over its own connection."""
         if sent.over or sent.link.lost:
             return
-        if sent.known is not None:
-            sent.known.causes.add("agent")
+        waited_for = False
+        if (known := sent.known) is not None:
+            known.causes.add("agent")
+            known.links.discard(sent.link)
+            known.untold = known.untold and bool(known.links)
+            waited_for = known.outcome is None and bool(known.links)
         sent.over = True
         if sent.entry is not None:
             entry = sent.entry
             self.do(lambda: self.desk.undelivered(entry, sent.link))
         else:
             self.do(sent.scope.cancel)
+        if known is not None and waited_for:
+            assert known.outcome is None, "cancelled while another connection waits"
 
     @rule(sent=calls)
     def result_written(self, sent: Sent) -> None:
@@ -310,8 +358,11 @@ class DeskMachine(RuleBasedStateMachine):
         self.delivering = entry = sent.entry
         self.do(lambda: self.desk.delivered(entry))
         self.delivering = None
-        if sent.known is not None and isinstance(sent.known.outcome, Answered):
-            sent.known.delivered_at = self.loop.now
+        if (known := sent.known) is not None:
+            known.untold = False
+            is_kept = isinstance(known.outcome, Answered | Skipped) or known.outcome == Cancelled("operator")
+            if known.losses or is_kept:
+                known.told_at = self.loop.now
 
     @rule(link=consumes(links), at_once=st.booleans())
     def drop(self, link: Link, at_once: bool) -> None:
@@ -320,11 +371,7 @@ class DeskMachine(RuleBasedStateMachine):
             return
         now = self.loop.now
         for known in self.known.values():
-            if known.link is link and known.outcome is None:
-                known.causes.add("disconnect")
-                known.link, known.lost_at = None, now
-            elif known.link is link and known.delivered_at is not None and now - known.delivered_at <= GRACE:
-                known.link, known.delivered_at = None, now
+            known.lose(link, now)
         self.do(lambda: self.desk.lost(link))
         if at_once:
             self._end_calls(link)
@@ -379,7 +426,7 @@ class DeskMachine(RuleBasedStateMachine):
 
         self.do(forward)
         for known in self.known.values():
-            if known.outcome is None and known.link is None and known.lost_at is not None:
+            if known.outcome is None and not known.links and known.lost_at is not None:
                 assert self.loop.now - known.lost_at < GRACE, "an orphan outlived its grace"
             if known.outcome is None and not known.replies:
                 assert self.loop.now - known.opened < WAIT, "an ask outlived its wait"
