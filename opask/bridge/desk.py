@@ -257,22 +257,20 @@ class AskDesk:
         return entry.told_at is not None and now - entry.told_at <= self._grace
 
     def _join(self, questions: tuple[Question, ...], meta: Mapping[str, Any], link: Link) -> OpenAsk | None:
-        fitting = [
-            entry
-            for entry in self._open.values()
-            if _same_call(entry.ask, questions, meta) and _may_come_over(entry, meta, link)
-        ]
-        if fitting:
-            entry = min(fitting, key=lambda entry: len(entry.links))  # an orphan first
-            entry.links.add(link)
-            return entry
         now = anyio.current_time()
         for key, entry in list(self._resendable.items()):
             if not self._is_recent(entry, now):
                 del self._resendable[key]
-            elif link not in entry.links and _same_call(entry.ask, questions, meta):
+        for entries in (self._open, self._resendable):
+            fitting = [
+                entry
+                for entry in entries.values()
+                if _same_call(entry.ask, questions, meta) and _may_come_over(entry, meta, link)
+            ]
+            if fitting:
+                entry = min(fitting, key=lambda entry: len(entry.links))  # an orphan first
                 # A call may have been read together with the end of its connection: then it may come once more.
-                if not link.lost:
+                if entry.ask.id in self._open or not link.lost:
                     entry.links.add(link)
                 return entry
         return None

@@ -216,7 +216,7 @@ class DeskMachine(RuleBasedStateMachine):
     def call(self, link: Link, question: Mapping[str, Any], meta: Mapping[str, Any]) -> object:
         """Call the tool, and see whether it is a new ask, one that is joined, or none."""
         open_before = [known for known in self.known.values() if known.outcome is None]
-        joined = self._joined(question["question"], meta, link)
+        fitting = self._fitting(question["question"], meta, link)
         count = len(self.known)
         sent = Sent(link, question, meta, self.portal.call(anyio.CancelScope))
 
@@ -229,17 +229,20 @@ class DeskMachine(RuleBasedStateMachine):
         self.here = link
         self.do(lambda: self.tasks.start_soon(serve))
         self.here = None
-        if joined is None and not self.closed and len(open_before) < MAX_PENDING:
+        if not fitting and not self.closed and len(open_before) < MAX_PENDING:
             assert len(self.known) == count + 1, "no ask was put to the operator"
             sent.known = list(self.known.values())[-1]
         else:
             assert len(self.known) == count, "the operator was asked again"
-            if joined is None:
+            if not fitting:
                 assert sent.result is not None
                 assert sent.result.is_error
                 assert sent.entry is None
                 sent.over = True
             else:
+                # Of several that were lost nothing tells which one it is.
+                joined = fitting[0] if sent.entry is None else self.known[sent.entry.ask.id]
+                assert joined in fitting
                 joined.links.add(link)
                 sent.known = joined
                 if joined.outcome is not None:
@@ -253,8 +256,8 @@ class DeskMachine(RuleBasedStateMachine):
             self._end_calls(link)
         return sent
 
-    def _joined(self, text: str, meta: Mapping[str, Any], link: Link) -> Known | None:
-        """Return the ask that a call has to be joined to: one that waits, an orphan first, else one that was lost."""
+    def _fitting(self, text: str, meta: Mapping[str, Any], link: Link) -> list[Known]:
+        """Return the asks that a call may be joined to: of those that wait the first, else all that were lost."""
         call = meta.get("call")
 
         def fits(known: Known) -> bool:
@@ -270,14 +273,17 @@ class DeskMachine(RuleBasedStateMachine):
             known for known in fitting if known.outcome is None and (not known.links or is_sent_again(known))
         ]
         if waiting:
-            return min(waiting, key=lambda known: len(known.links))
+            return [min(waiting, key=lambda known: len(known.links))]
         lost = [
             known
             for known in fitting
-            if known.losses and known.told_at is not None and self.loop.now - known.told_at <= GRACE
+            if known.losses
+            and link not in known.links
+            and known.told_at is not None
+            and self.loop.now - known.told_at <= GRACE
         ]
-        # The youngest loss is the last in the desk's own order; of equal ones any will do.
-        return next((known for known in lost if link not in known.links), None)
+        fewest = min((len(known.links) for known in lost), default=0)
+        return [known for known in lost if len(known.links) == fewest]
 
     @rule(target=calls, sent=calls)
     def call_again(self, sent: Sent) -> object:
