@@ -23,8 +23,9 @@ help: ## list the targets
 demo: $(STAMP) ## ask two questions in this terminal and go on with the answers
 	@$(BIN)/opask demo
 
+# Many tests wait for processes: two at once use what a core leaves over. ARGS="-n 0" runs all in one process.
 test: $(STAMP) ## run the tests; ARGS are handed to pytest
-	$(BIN)/python -m pytest -q $(ARGS)
+	$(BIN)/python -m pytest -q -n auto --dist worksteal $(ARGS)
 
 lint: $(STAMP) ## check style and formatting
 	$(BIN)/ruff check .
