@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from opask.outcomes import Outcome, Reply
 from opask.questions import Ask
 
-__all__ = ["Prompter", "current_prompter", "use_prompter"]
+__all__ = ["Prompter", "Wait", "current_prompter", "current_wait", "use_prompter", "use_wait"]
 
 
 @runtime_checkable
@@ -53,3 +54,38 @@ def use_prompter(prompter: Prompter | None) -> Iterator[None]:
         yield
     finally:
         _current.reset(token)
+
+
+class Wait(Protocol):
+    """The bounded wait of one ask, in the hand of the prompter that is asked.
+
+    Attributes:
+        latest: the latest that the wait can be made to last (aware, UTC), as the route allows; None for no bound.
+    """
+
+    latest: datetime | None
+
+    def extend(self, until: datetime, /) -> None:
+        """Let the wait last until then, or `latest` where that is earlier; never shorter. Thread-safe, never blocks.
+
+        A wait that is over stays so.
+        """
+        ...
+
+
+_current_wait: ContextVar[Wait | None] = ContextVar("opask_wait", default=None)
+
+
+def current_wait() -> Wait | None:
+    """Return the wait of the ask that is being put, for `Prompter.ask`; None where it cannot be extended."""
+    return _current_wait.get()
+
+
+@contextmanager
+def use_wait(wait: Wait | None) -> Iterator[None]:
+    """Carry a wait in this context; for whoever calls a prompter."""
+    token = _current_wait.set(wait)
+    try:
+        yield
+    finally:
+        _current_wait.reset(token)

@@ -199,6 +199,7 @@ COSTS = {
     "opask.registry": frozenset(ATTRS),
     "opask.bridge": frozenset(ATTRS) | ANYIO_AND_ITS_OWN,
     "opask.driver": frozenset(ATTRS) | ANYIO_AND_ITS_OWN,
+    "opask.inbox": frozenset(ATTRS) | ANYIO_AND_ITS_OWN,
     "opask.cli": frozenset(ATTRS) | ANYIO_AND_ITS_OWN,
     "opask_acp": frozenset(ATTRS),
     "opask_claude": frozenset(ATTRS),
@@ -506,6 +507,8 @@ def write(root: Path, **sources: str) -> list[Module]:
         ("opask__testing", "import pytest", "imports pytest at import"),
         ("opask__bridge", "from opask.relay import main", "which nothing may import"),
         ("opask__driver", "from opask.bridge import Bridge", "imports opask.bridge"),
+        ("opask__inbox__sqlite", "from opask.bridge import Bridge", "imports opask.bridge"),
+        ("opask__inbox__sqlite", "from opask.surfaces import plain", "imports opask.surfaces"),
         ("opask__surfaces__terminal", "from opask.bridge import Bridge", "imports opask.bridge"),
         ("opask__surfaces__terminal", "from opask.surfaces import plain", "imports opask.surfaces"),
         (
