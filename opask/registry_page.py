@@ -83,6 +83,7 @@ def claims(route: RouteRow) -> Iterator[tuple[str, str | None]]:
         "Sub-agents have the tool",
         {"inherit": "yes", "some": "some", "none": "no"}.get(route.subagents or ""),
     )
+    yield "A sub-agent's question is known to be one", _yes(route.subagents_told)
     yield "The system prompt is added to by", route.clause_by
 
 

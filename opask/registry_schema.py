@@ -240,6 +240,7 @@ class RouteRow(_Row):
     resume_needs_servers: bool | None = None
     parallel: Literal["concurrent", "serial"] | None = None
     subagents: Literal["inherit", "some", "none"] | None = None
+    subagents_told: bool | None = None
     clause_by: Text | None = None
     notes: Text | None = None
     observations: Annotated[tuple[Observation, ...], Field(strict=False)] = ()

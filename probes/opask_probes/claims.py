@@ -85,7 +85,7 @@ CLAIMS: Final = (
     ),
     Claim(
         id="sub-agent",
-        says="A sub-agent's question is answered, and is known to be a sub-agent's",
+        says="A sub-agent's question is answered, and is known to be a sub-agent's, unless the row says that it is not",
         play=scenarios.sub_agent,
         unless=_without_sub_agents,
     ),

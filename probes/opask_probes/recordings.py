@@ -56,6 +56,7 @@ async def tour(case: Case) -> Take:
         steps.append(says("I ask by other means.", case.profile.native(DATABASE), expect=last))
         last = failed(lacks=("PostgreSQL", "SQLite"))
     sub: tuple[Step, ...] = ()
+    unknown = 0
     if case.profile.sub_agent is not None and case.row.subagents != "none":
         steps.append(says("I delegate.", case.profile.sub_agent(SUB), expect=last))
         sub = (
@@ -64,8 +65,9 @@ async def tour(case: Case) -> Take:
         )
         last = given("API", "Docs")
         expected.append({PARTS: ["API", "Docs"]})
+        unknown = 0 if case.row.subagents_told is not False else 1
     take = await case.run(*steps, says("That is all.", expect=last), sub=sub, operator=Operator(answers))
-    if problems := [*sound(take), *answered(take, *expected), *correlated(take)]:
+    if problems := [*sound(take), *answered(take, *expected), *correlated(take, unknown=unknown)]:
         raise RecordError(f"the run that was to be recorded did not go as it should: {'; '.join(problems)}")
     return take
 

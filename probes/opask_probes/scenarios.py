@@ -6,7 +6,8 @@ import sys
 
 import anyio
 
-from opask.events import NativeAskRefused, QuestionAsked, QuestionCorrelated, ToolAnnounced
+from opask.events import NativeAskRefused, ToolAnnounced
+from opask.permissions import PermissionRequested
 from opask.questions import Ask
 
 from . import foreign
@@ -14,7 +15,7 @@ from .case import Case
 from .model import Call
 from .playing import Operator
 from .scripts import DATABASE, NAME, PARTS, REPORT, SUB, asked, failed, given, says, two_given
-from .verdicts import answered, correlated, heard, sound
+from .verdicts import answered, correlated, heard, of_a_sub_agent, sound
 
 __all__ = ["bypass", "foreign_server", "free_text", "multi", "native", "single", "sub_agent", "two"]
 
@@ -115,11 +116,9 @@ async def sub_agent(case: Case) -> list[str]:
         ),
         operator=Operator(answer),
     )
-    problems = [*sound(take), *answered(take, answer), *correlated(take), *heard(take, "Docs")]
-    later = {event.question_id: event.agent_id for event in take.of(QuestionCorrelated)}
-    if any((ask.agent_id or later.get(ask.question_id)) is None for ask in take.of(QuestionAsked)):
-        problems.append("nothing tells that it was a sub-agent's question")
-    return problems
+    told = case.row.subagents_told is not False
+    problems = [*sound(take), *answered(take, answer), *heard(take, "Docs")]
+    return [*problems, *correlated(take, unknown=0 if told else 1), *of_a_sub_agent(take, told=told)]
 
 
 async def bypass(case: Case) -> list[str]:
@@ -131,7 +130,10 @@ async def bypass(case: Case) -> list[str]:
         operator=Operator(answer),
         mode="bypass",
     )
-    return [*sound(take), *answered(take, answer), *correlated(take), *heard(take, "Web page")]
+    problems = [*sound(take), *answered(take, answer), *correlated(take), *heard(take, "Web page")]
+    if asked_for := [request.tool for request in take.of(PermissionRequested)]:
+        problems.append(f"permission was asked for {', '.join(asked_for)}, so that it was not bypassed")
+    return problems
 
 
 async def foreign_server(case: Case) -> list[str]:
@@ -139,13 +141,13 @@ async def foreign_server(case: Case) -> list[str]:
     name, answer = case.profile.near_miss, {PARTS: ["Docs"]}
     tool = case.spelled(name)
     command = (sys.executable, "-I", "-S", str(foreign.__file__), "ask_user_question")
-    refused = case.row.permission.asked is True
+    results = {True: failed(lacks=(foreign.ANSWER,)), False: given(foreign.ANSWER), None: given(error=None)}
     take = await case.run(
         says("I call the other.", Call(tool, asked(DATABASE)), expect=case.offer),
         says(
             "I ask.",
             case.ask(PARTS),
-            expect=failed(lacks=(foreign.ANSWER,)) if refused else given(error=None),
+            expect=results[case.row.permission.asked],
         ),
         says("The operator said {{result}}", expect=given("Docs")),
         operator=Operator(answer),

@@ -15,11 +15,22 @@ from opask.events import (
     QuestionResolved,
     TextSaid,
     ToolAnnounced,
+    ToolFinished,
 )
 
 from .playing import Take
 
-__all__ = ["Held", "NotApplicable", "NotHeld", "Verdict", "answered", "correlated", "heard", "sound"]
+__all__ = [
+    "Held",
+    "NotApplicable",
+    "NotHeld",
+    "Verdict",
+    "answered",
+    "correlated",
+    "heard",
+    "of_a_sub_agent",
+    "sound",
+]
 
 _LONG = 300
 
@@ -102,24 +113,51 @@ def answered(take: Take, *answers: Mapping[str, Any]) -> Iterator[str]:
         yield f"a question ended otherwise: {other}"
 
 
-def correlated(take: Take) -> Iterator[str]:
-    """Give what is wrong with a run in which each question was to be that of a call that was announced."""
+def correlated(take: Take, *, unknown: int = 0) -> Iterator[str]:
+    """Give what is wrong with a run in which each question was to be that of a call that was announced.
+
+    Args:
+        take: the run.
+        unknown: how many questions are of a call that nothing tells of.
+    """
     announced = {call.tool_call_id for call in take.of(ToolAnnounced) if call.ask == "supplied"}
     later = {event.question_id: event.tool_call_id for event in take.of(QuestionCorrelated)}
     calls = [ask.tool_call_id or later.get(ask.question_id) for ask in take.of(QuestionAsked)]
+    if calls.count(None) != unknown:
+        yield f"{calls.count(None)} questions are of no call that is known, and {unknown} were to be"
     for call in calls:
         if call is None:
-            yield "a question is of no call that is known"
+            continue
         elif call not in announced:
             yield f"a question is said to be of call {call}, which was not announced as one of the ask tool"
         elif calls.count(call) > 1:
             yield f"call {call} has {calls.count(call)} questions"
 
 
+def of_a_sub_agent(take: Take, *, told: bool) -> Iterator[str]:
+    """Give what is wrong with a run in which a sub-agent alone asked.
+
+    Args:
+        take: the run.
+        told: whether it is to be known that it was a sub-agent.
+    """
+    later = {event.question_id: event.agent_id for event in take.of(QuestionCorrelated)}
+    agents = [ask.agent_id or later.get(ask.question_id) for ask in take.of(QuestionAsked)]
+    if told and None in agents:
+        yield "nothing tells that it was a sub-agent's question"
+    if not told and set(agents) != {None}:
+        yield "the row says that a sub-agent's question is not known to be one, and it is"
+
+
 def heard(take: Take, *words: str) -> Iterator[str]:
     """Give what is wrong with a run whose last words were to have these in them."""
-    texts = [said.text for said in take.of(TextSaid) if said.agent_id is None]
-    last = texts[-1] if texts else ""
+    texts: list[str] = []  # it may come in pieces
+    for event in take.events:
+        if isinstance(event, ToolAnnounced | ToolFinished):
+            texts.clear()
+        elif isinstance(event, TextSaid) and event.agent_id is None:
+            texts.append(event.text)
+    last = "".join(texts)
     for word in words:
         if word not in last:
             yield f"the agent's last words lack {word!r}: {last[:_LONG]!r}"

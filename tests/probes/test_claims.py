@@ -134,6 +134,17 @@ async def test_what_does_not_apply_is_not_tried(tmp_path: Path) -> None:
     assert finding.verdict.reasons == ("its sub-agents do not have the ask tool",)
 
 
+async def test_whose_a_question_is_has_to_be_known_as_the_row_says(tmp_path: Path) -> None:
+    """Where the row says that a sub-agent's question is not known to be one, a runtime that tells it is against the row."""
+    found = case(tmp_path)
+    untold = evolve(found, row=found.row.model_copy(update={"subagents_told": False}))
+    (finding,) = (await probe(untold, only=("sub-agent",))).findings
+    assert finding.verdict.reasons == (
+        "0 questions are of no call that is known, and 1 were to be",
+        "the row says that a sub-agent's question is not known to be one, and it is",
+    )
+
+
 def test_a_finding_is_plain_data() -> None:
     """A finding is written with the claim, the verdict in words and its reasons."""
     finding = Finding(CLAIM["single"], NotHeld(("it hung",)), 1.5)

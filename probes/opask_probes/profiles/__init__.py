@@ -8,11 +8,14 @@ from typing import Final
 from opask.errors import OpaskError
 
 from .claude import CLAUDE
+from .kimi import KIMI, KIMI_CLI, KIMI_PRINT
 from .terms import Launch, LongWait, Mode, Profile
 
 __all__ = ["PROFILES", "Launch", "LongWait", "Mode", "Profile", "profile"]
 
-PROFILES: Final[Mapping[tuple[str, str], Profile]] = {(one.runtime, one.route): one for one in (CLAUDE,)}
+PROFILES: Final[Mapping[tuple[str, str], Profile]] = {
+    (one.runtime, one.route): one for one in (CLAUDE, KIMI, KIMI_PRINT, KIMI_CLI)
+}
 
 
 def profile(runtime: str, route: str | None = None) -> Profile:
