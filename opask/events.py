@@ -140,11 +140,19 @@ class ToolAnnounced(Event):
 
 @frozen(kw_only=True)
 class ToolFinished(Event):
-    """An announced tool call is over."""
+    """An announced tool call is over.
+
+    Args:
+        tool: the tool's name.
+        is_error: whether it ended in an error.
+        dropped: ids of the asks that ended with it, of a sub-agent that it had started; the session settles them as
+            abandoned. Not in the JSON form.
+    """
 
     event: ClassVar[str] = "tool_finished"
     tool: str
     is_error: bool = False
+    dropped: tuple[str, ...] = field(default=(), metadata={"internal": True})
 
 
 @frozen(kw_only=True)

@@ -2,8 +2,9 @@
 
 Run as a program. Each argument is one act of a turn, a JSON object: ``{"say": text}``, ``{"ask": arguments}`` (by the
 ask tool that the session names), ``{"native": …}`` and ``{"form": …}`` (its own ask tool, in its two disguises),
-``{"read": path}`` (a file of the client's), ``{"echo": true}`` (says what it was prompted with), ``{"exit": code}``.
-The last thing that it says in a turn is what came of the acts, as JSON. ``{"fail": text}`` gives no session.
+``{"read": path}`` (a file of the client's), ``{"echo": true}`` (says what it was prompted with), ``{"tools": true}`` (says
+what the server has listed), ``{"exit": code}``. The last thing that it says in a turn is what came of the acts, as JSON.
+``{"fail": text}`` gives no session, with ``{"late": true}`` the session does not wait for its server.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ class AskServer:
     def __init__(self, entry: McpServerStdio) -> None:
         self._entry = entry
         self._ids = itertools.count(1)
+        self._waiting: dict[object, asyncio.Future[Any]] = {}
         self._process: asyncio.subprocess.Process
+        self._reader: asyncio.Task[None]  # ends with the process
 
     async def start(self) -> list[str]:
         """Start the server; return the names of its tools."""
@@ -49,6 +52,7 @@ class AskServer:
             stdout=asyncio.subprocess.PIPE,
             env={"PATH": os.environ["PATH"], **env},
         )
+        self._reader = asyncio.create_task(self._read())
         client = {"name": "acp-agent", "version": "1"}
         await self.call(
             "initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
@@ -62,14 +66,25 @@ class AskServer:
 
     async def call(self, method: str, params: Mapping[str, Any]) -> Any:
         """Make a request and wait for its answer."""
-        assert self._process.stdout is not None
         request_id = next(self._ids)
+        self._waiting[request_id] = asyncio.get_running_loop().create_future()
         self._send({"id": request_id, "method": method, "params": params})
+        return await self._waiting[request_id]
+
+    async def _read(self) -> None:
+        """Give answers to who waits for them, and answer pings, until the server is gone."""
+        assert self._process.stdout is not None
         while line := await self._process.stdout.readline():
-            answer = json.loads(line)
-            if answer.get("id") == request_id:
-                return answer.get("result", answer.get("error"))
-        raise ConnectionError("the ask server went away")
+            message = json.loads(line)
+            if message.get("method") == "ping":
+                self._send({"id": message["id"], "result": {}})
+            elif "method" not in message:
+                waiting = self._waiting.pop(message["id"])
+                if not waiting.done():  # the turn that it was in may have been cancelled
+                    waiting.set_result(message.get("result", message.get("error")))
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(ConnectionError("the ask server went away"))
 
 
 class MadeUpAgent:
@@ -83,6 +98,7 @@ class MadeUpAgent:
         self._tools: list[str] = []
         self._cancelled = asyncio.Event()
         self._calls = itertools.count(1)
+        self._serving: asyncio.Task[None] | None = None
 
     def on_connect(self, client: acp.Client) -> None:
         """Remember who is talked to."""
@@ -102,7 +118,11 @@ class MadeUpAgent:
         for act in self._acts:
             if "fail" in act:
                 raise acp.RequestError(-32000, act["fail"])
-        await self._serve(mcp_servers)
+        serving = self._serve(mcp_servers)
+        if {"late": True} in self._acts:
+            self._serving = asyncio.create_task(serving)
+        else:
+            await serving
         return acp.NewSessionResponse(session_id=SESSION)
 
     async def load_session(
@@ -158,6 +178,8 @@ class MadeUpAgent:
                     results.append(await self._read(path))
                 case {"echo": _}:
                     results.append(prompted)
+                case {"tools": _}:
+                    results.append(self._tools)
                 case {"exit": code}:
                     os._exit(code)
         return results

@@ -219,6 +219,14 @@ class Peer:
             except BlockingIOError:
                 await anyio.wait_writable(self._socket)
 
+    async def send_json(self, message: dict[str, Any]) -> None:
+        """Send a message as it is."""
+        await self.send_raw(json.dumps(message).encode() + b"\n")
+
+    async def heard(self) -> None:
+        """Wait for the next message."""
+        await self._came.wait()
+
     async def send(self, method: str, params: Any = None, *, meta: Any = None) -> int:
         """Send a request; return its id."""
         self._next += 1

@@ -53,7 +53,12 @@ class HttpEndpoint:
         self._calls: set[Link] = set()
         self._changed = anyio.Event()
         server = ToolServer(
-            desk, version, served=served, link_of=_link_of, returned=self._result_returned, listed=listed
+            desk,
+            version,
+            served=served,
+            link_of=_link_of,
+            returned=self._result_returned,
+            listed=lambda _: listed(),
         )
         names = (_HOST, "localhost")
         self._manager = StreamableHTTPSessionManager(

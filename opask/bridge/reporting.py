@@ -9,7 +9,7 @@ from attrs import evolve
 
 from opask.adapters import Conversation
 from opask.bridge.publishing import Publisher
-from opask.events import AnswerRefused, Event, QuestionAsked, QuestionResolved
+from opask.events import AnswerRefused, Event, QuestionAsked, QuestionCorrelated, QuestionResolved
 from opask.outcomes import Abandoned, Answered, Cancelled, Outcome, Skipped, TimedOut, Unavailable
 from opask.questions import Ask
 from opask.trace import trace_asked, trace_settled
@@ -74,17 +74,34 @@ class AskReporter:
             self._publish(events)
             return ask
 
+    def correlated(self, event: QuestionCorrelated) -> None:
+        """Take in which call a waiting ask is of, where that is known only now."""
+        with self._publisher.lock:
+            if event.question_id in self._pending:
+                known = evolve(
+                    self._pending[event.question_id],
+                    tool_call_id=event.tool_call_id,
+                    agent_id=event.agent_id,
+                )
+                self._pending[known.id] = known
+
     def refused(self, ask: Ask, reason: str, by: str | None) -> None:
         """Hear of an answer that was not taken."""
-        refused = AnswerRefused(
-            question_id=ask.id, tool_call_id=ask.tool_call_id, agent_id=ask.agent_id, reason=reason, by=by
-        )
-        self._publish([refused])
+        with self._publisher.lock:
+            ask = self._pending.get(ask.id, ask)
+            refused = AnswerRefused(
+                question_id=ask.id,
+                tool_call_id=ask.tool_call_id,
+                agent_id=ask.agent_id,
+                reason=reason,
+                by=by,
+            )
+            self._publish([refused])
 
     def settled(self, ask: Ask, outcome: Outcome, duration_ms: int) -> None:
         """Hear of an ask's one outcome."""
         with self._publisher.lock:
-            self._pending.pop(ask.id, None)
+            ask = self._pending.pop(ask.id, ask)
             answers = (
                 answers_to_wire(ask.questions, outcome.answers) if isinstance(outcome, Answered) else None
             )

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import anyio
 import mcp_types as types
 from anyio.abc import SocketStream
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from opask.bridge.desk import AskDesk, Link, OpenAsk
 from opask.bridge.lines import serve_lines
@@ -22,6 +25,9 @@ __all__ = ["Context", "RuntimeConnection", "Served", "ToolServer", "tool", "warm
 
 Served: TypeAlias = Callable[[str, Mapping[str, Any]], object]
 Context: TypeAlias = ServerRequestContext[Any, Any]
+
+_PINGS: Final = 2  # the second is read in another round of the client's loop than the list
+_PING_S: Final = 10.0
 
 
 def tool() -> types.Tool:
@@ -63,7 +69,7 @@ class ToolServer:
         served: told the method and parameters of each request that says what the runtime knows of the server.
         link_of: gives the link that a call came over.
         returned: told the call's context and its ask when the result is handed to the SDK, before it is written.
-        listed: called when the client has been given the tool list.
+        listed: called with the list's request when the client is about to be given the tool list.
     """
 
     def __init__(
@@ -74,7 +80,7 @@ class ToolServer:
         served: Served,
         link_of: Callable[[Context], Link],
         returned: Callable[[Context, OpenAsk], object],
-        listed: Callable[[], object],
+        listed: Callable[[Context], object],
     ) -> None:
         self.mcp: Server[Any] = Server(
             SERVER_NAME,
@@ -102,7 +108,7 @@ class ToolServer:
             ctx = replace(ctx, params={**ctx.params, "arguments": {"questions": ctx.params.get("arguments")}})
         result = await call_next(ctx)
         if ctx.method == "tools/list":
-            self._listed()
+            self._listed(ctx)
         return result
 
     async def _list_tools(
@@ -130,11 +136,16 @@ class RuntimeConnection:
         desk: the session's asks.
         version: opask's own version, told to clients.
         served: told the method and parameters of each request that says what the runtime knows of the server.
+        listing: called once, when the client is about to be given the tool list for the first time.
     """
 
-    def __init__(self, desk: AskDesk, version: str, served: Served) -> None:
+    def __init__(
+        self, desk: AskDesk, version: str, served: Served, listing: Callable[[], object] = lambda: None
+    ) -> None:
         self.link = Link()
         self.ended = anyio.Event()
+        self._listing = listing
+        self._client: ServerSession | None = None  # who has been given the list
         self._listed_or_ended = anyio.Event()
         self._changed = anyio.Event()
         self._desk = desk
@@ -146,7 +157,7 @@ class RuntimeConnection:
             served=served,
             link_of=self._calling,
             returned=self._result_returned,
-            listed=self._listed_or_ended.set,
+            listed=self._given_list,
         )
 
     async def serve(self, stream: SocketStream) -> None:
@@ -168,15 +179,47 @@ class RuntimeConnection:
             self._listed_or_ended.set()
             self._changed.set()
 
+    @property
+    def is_listed(self) -> bool:
+        """Whether the client has been given the tool list."""
+        return self._client is not None
+
     async def listed_or_ended(self) -> None:
-        """Wait until the client has taken the tool list, or the connection has ended."""
+        """Wait until the client has been given the tool list, or the connection has ended."""
         await self._listed_or_ended.wait()
+
+    @property
+    def can_be_asked(self) -> bool:
+        """Whether the client takes requests: from revision 2026-07-28 on a server makes none."""
+        return self._client is not None and self._client.protocol_version not in MODERN_PROTOCOL_VERSIONS
+
+    async def read(self) -> None:
+        """Wait until the client has read the tool list that it was given, or the connection has ended.
+
+        A list that was written may be under way for long on a busy machine. A client that answers pings has read what
+        was written before them; one that answers none is given up after 10 s.
+        """
+        if self._client is None:
+            return
+        with (
+            anyio.move_on_after(_PING_S),
+            # An error is an answer, too.
+            suppress(MCPError, anyio.BrokenResourceError, anyio.ClosedResourceError),
+        ):
+            for _ in range(_PINGS):
+                await self._client.send_ping()
 
     async def idle(self) -> None:
         """Wait until every call has its result written, or the connection has ended."""
         while self._in_flight and not self.ended.is_set():
             self._changed = anyio.Event()
             await self._changed.wait()
+
+    def _given_list(self, ctx: Context) -> None:
+        if self._client is None:
+            self._client = ctx.session
+            self._listing()
+            self._listed_or_ended.set()
 
     def _calling(self, ctx: Context) -> Link:
         self._in_flight.add(ctx.request_id)

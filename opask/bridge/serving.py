@@ -37,6 +37,7 @@ __all__ = ["BridgeSettings", "ServedSession", "check_may_wait"]
 _logger = logging.getLogger("opask.bridge")
 _CLOSE_S = 1.0
 _KEPT_S = 0.1  # a throw-away copy of the server that only probes is gone before this
+_UNASKED_S = 1.0  # for a client to read a list, where it cannot be asked whether it has
 _ACCEPT_PAUSE_S = 0.1
 
 
@@ -89,6 +90,7 @@ class ServedSession:
         self._up: Future[None] = Future()
         self._down: Future[None] = Future()
         self._listed = False
+        self._listings = 0  # lists that were given, of which it is not known yet whether they were taken
         self._listed_or_down = threading.Event()
         self._connections: set[RuntimeConnection | HttpEndpoint] = set()
         self.is_closed = False
@@ -129,6 +131,11 @@ class ServedSession:
         check_may_wait(self._thread)
         settled = self._listed_or_down.wait(timeout.total_seconds())
         return self._listed or (None if settled else False)
+
+    @property
+    def is_listing(self) -> bool:
+        """Whether a list was given of which it is not known yet whether the runtime itself has taken it."""
+        return self._listings > 0
 
     def call(self, arguments: object, meta: Mapping[str, Any]) -> DirectCall:
         """Call the tool without a connection, as `opask.testing.Agent` does."""
@@ -206,7 +213,11 @@ class ServedSession:
 
         url, token, endpoint = http.add(
             lambda port: HttpEndpoint(
-                self.desk, metadata_version(), served=self._served, listed=self._now_listed, port=port
+                self.desk,
+                metadata_version(),
+                served=self._served,
+                listed=lambda: tasks.start_soon(self._listed_by_http),
+                port=port,
             )
         )
         try:
@@ -266,7 +277,7 @@ class ServedSession:
                 self._session.session_id,
             )
             return
-        connection = RuntimeConnection(self.desk, metadata_version(), self._served)
+        connection = RuntimeConnection(self.desk, metadata_version(), self._served, self._list_given)
         self._connections.add(connection)
         tasks.start_soon(self._watch_listing, connection)
         try:
@@ -274,12 +285,30 @@ class ServedSession:
         finally:
             self._connections.discard(connection)
 
+    def _list_given(self) -> None:
+        self._listings += 1
+
     async def _watch_listing(self, connection: RuntimeConnection) -> None:
         await connection.listed_or_ended()
-        with anyio.move_on_after(_KEPT_S):
-            await connection.ended.wait()
-        if not connection.link.lost:
-            self._now_listed()
+        if not connection.is_listed:
+            return
+        try:
+            with anyio.move_on_after(_KEPT_S):
+                await connection.ended.wait()
+            if self._session.holds_prompt and not connection.can_be_asked:
+                with anyio.move_on_after(_UNASKED_S):
+                    await connection.ended.wait()
+            elif self._session.holds_prompt:
+                await connection.read()
+            if not connection.link.lost:
+                self._now_listed()
+        finally:
+            self._listings -= 1
+
+    async def _listed_by_http(self) -> None:
+        if self._session.holds_prompt:  # nothing can be asked of a client whose stream is not open
+            await anyio.sleep(_UNASKED_S)
+        self._now_listed()
 
     def _now_listed(self) -> None:
         self._listed = True

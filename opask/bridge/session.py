@@ -26,7 +26,9 @@ from opask.events import (
     Event,
     NativeAskRefused,
     PermissionDecided,
+    QuestionCorrelated,
     SessionReady,
+    ToolFinished,
     TurnEnded,
 )
 from opask.launch import Endpoint, LaunchPlan, LaunchRequest
@@ -61,6 +63,11 @@ class Desk(Protocol):
     endpoint: Endpoint | None
     file_mode: int
     is_closed: bool
+
+    @property
+    def is_listing(self) -> bool:
+        """Whether the tool list was given to somebody who may be the runtime."""
+        ...
 
     def cancel(self, ask_id: str | None) -> None:
         """Cancel one open ask, or all, for the host."""
@@ -117,6 +124,7 @@ class Session:
         self._desk: Desk | None = None
         self._plan: LaunchPlan | None = None
         self._conversation: Conversation | None = None
+        self._missing: AskToolMissing | None = None  # not told yet, since a list is under way
         self._publisher = Publisher(session_id, self._with_support)
         self._lock = self._publisher.lock
         self.asks = AskReporter(self._publisher, lambda: self._conversation, self._publish, self._put)
@@ -131,6 +139,11 @@ class Session:
     def plan(self) -> LaunchPlan | None:
         """The launch plan, None before `plan_launch`."""
         return self._plan
+
+    @property
+    def holds_prompt(self) -> bool:
+        """Whether the first prompt has to wait until the runtime has read the tool list."""
+        return self._plan is not None and self._plan.hold_prompt
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -282,6 +295,7 @@ class Session:
     def tool_listed(self) -> None:
         """Hear that the runtime has taken the tool list; called by the bridge."""
         with self._lock:
+            self._missing = None
             if self._conversation is not None:
                 self._converse(
                     lambda talk: talk.tool_listed() if isinstance(talk, DuplexConversation) else ()
@@ -289,7 +303,10 @@ class Session:
 
     def end_turn(self, reason: Literal["ended", "interrupted", "exited"]) -> list[Event]:
         """Take in that the turn is over in a way that the runtime did not say itself."""
-        return self._converse(lambda conversation: conversation.end_turn(reason))
+        with self._lock:
+            if reason == "exited":
+                self._missing = None  # whether the list was the runtime's is not to be known any more
+            return self._converse(lambda conversation: conversation.end_turn(reason))
 
     def decide(self, request: PermissionRequested) -> Verdict:
         """Return the adapter's verdict on a permission request, and publish it.
@@ -344,14 +361,30 @@ class Session:
 
     def _converse(self, hear: Callable[[Conversation], Iterable[Event]]) -> list[Event]:
         with self._lock:
+            conversation = self._talking()
             try:
-                events = list(hear(self._talking()))
-            except BridgeError:
-                raise
+                events = list(hear(conversation))
             except Exception:
                 _logger.exception("the adapter failed on a message of session %s", self.session_id)
                 return []
+            if isinstance(conversation, DuplexConversation):
+                events = self._sure_of_missing(events)
             return self._publish(events)
+
+    def _sure_of_missing(self, events: list[Event]) -> list[Event]:
+        """Keep back that the list was not taken while it is under way; what comes of that, the bridge tells later."""
+        is_listing = self._desk is not None and self._desk.is_listing
+        if self._missing is not None and not is_listing:  # who was given the list was not the runtime
+            events, self._missing = [self._missing, *events], None
+        if not is_listing:
+            return events
+        sure: list[Event] = []
+        for event in events:
+            if isinstance(event, AskToolMissing) and event.reason == "not_listed":
+                self._missing = event
+            else:
+                sure.append(event)
+        return sure
 
     # -- events ---------------------------------------------------------------------------------------------------
 
@@ -384,7 +417,9 @@ class Session:
     def _publish(self, events: Iterable[Event]) -> list[Event]:
         published = self._publisher.publish(events)
         for event in published:
-            if isinstance(event, TurnEnded) and event.dropped and self._desk is not None:
+            if isinstance(event, QuestionCorrelated):
+                self.asks.correlated(event)
+            if isinstance(event, ToolFinished | TurnEnded) and event.dropped and self._desk is not None:
                 self._desk.turn_ended(event.dropped)
         return published
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio
 import pytest
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from bridge_peers import Held, PlainAdapter
 from opask import Answer, Answered
@@ -41,6 +41,7 @@ from opask.permissions import Allow, PermissionRequested
 from opask.prompter import Prompter
 from opask.testing import Scripted
 from opask_acp import HostClient, adapter
+from slow_relay import slow_interpreter
 
 AGENT = Path(__file__).resolve().parent.parent / "acp_agent.py"
 DATABASE = {"question": "Which database?", "options": ["PostgreSQL", "SQLite"]}
@@ -67,10 +68,12 @@ class Seen:
 
 
 @asynccontextmanager
-async def attached(prompter: Prompter | None, *, adapter: Adapter = adapter) -> AsyncIterator[Seen]:
+async def attached(
+    prompter: Prompter | None, *, adapter: Adapter = adapter, interpreter: Path | None = None
+) -> AsyncIterator[Seen]:
     """Attach a session of the agent."""
     async with (
-        Bridge() as bridge,
+        Bridge(interpreter=None if interpreter is None else str(interpreter)) as bridge,
         await bridge.attach("s", adapter, prompter, allow_unverified=True) as session,
     ):
         seen = Seen(session)
@@ -107,7 +110,26 @@ async def test_an_agent_asks_and_goes_on_with_the_answers() -> None:
     (question,) = seen.of(QuestionAsked)
     correlated = [question.tool_call_id, *(event.tool_call_id for event in seen.of(QuestionCorrelated))]
     assert [call_id for call_id in correlated if call_id] == ["call-1"]
+    assert resolved.tool_call_id == "call-1"
     assert result.stop_reason == "end_turn"
+
+
+async def test_the_first_prompt_waits_until_the_list_was_read(tmp_path: Path) -> None:
+    """An agent that does not wait for its servers has the tool in its first turn, however slow the list is to arrive."""
+    slow = slow_interpreter(tmp_path, 0.5)
+    async with attached(Scripted({}), interpreter=slow) as seen:
+        plan = seen.session.plan_launch(launch({"late": True}, {"tools": True}))
+        result = await run(seen.session, plan, "Go.")
+    assert outcome(result) == [["ask_user_question"]]
+    assert not seen.of(AskToolMissing)
+
+
+async def test_a_turn_of_no_time_does_not_lack_the_tool() -> None:
+    """A first turn that is over before it is sure that the list was taken is not said to have gone by without it."""
+    async with attached(Scripted({})) as seen:
+        plan = evolve(seen.session.plan_launch(launch({"say": "Done."})), hold_prompt=False)
+        assert (await run(seen.session, plan, "Go.")).ok
+    assert not seen.of(AskToolMissing)
 
 
 async def test_the_first_prompt_says_how_the_operator_is_reached() -> None:
