@@ -86,6 +86,7 @@ class Calls:
         self._over: set[str] = set()
         self._native: set[str] = set()  # also those that are over: what is native once is native for good
         self._refused: set[str] = set()  # native calls whose refusal was told
+        self._told_ahead = 0  # refusals that were told without saying of which call
 
     # -- what a call is -------------------------------------------------------------------------------------------
 
@@ -171,8 +172,17 @@ class Calls:
         return self._now(call_id, call.with_piece(report.get("content")))
 
     def refusing(self, call_id: str | None) -> list[Event]:
-        """Take in that a call turned out to be native and is refused; that itself is told by somebody else."""
+        """Take in that a call turned out to be native and is refused; that itself is told by somebody else.
+
+        Args:
+            call_id: the call; None where the refusal names none: it is that of a native call that is not told yet.
+        """
         if call_id is None:
+            call_id = next(
+                (key for key, each in self._running.items() if self._is_untold_refusal(key, each)), None
+            )
+        if call_id is None:
+            self._told_ahead += 1
             return []
         self._refused.add(call_id)
         self._native.add(call_id)
@@ -181,6 +191,9 @@ class Calls:
             return []
         running.ask = "native"
         return self._untracked(call_id, running)
+
+    def _is_untold_refusal(self, call_id: str, running: _Running) -> bool:
+        return running.ask == "native" and call_id not in self._refused
 
     def _now(self, call_id: str, call: ToolCall, *, untold: bool = False) -> list[Event]:
         events: list[Event] = []
@@ -244,12 +257,14 @@ class Calls:
         del self._running[call_id]
         self._over.add(call_id)
         where: dict[str, Any] = {"tool_call_id": call_id, "agent_id": running.agent_id}
-        events: list[Event] = [ToolFinished(tool=running.tool, is_error=is_error, **where)]
-        if running.ask == "native" and is_error and call_id not in self._refused:
+        dropped = self._drain(call_id)  # where it had started a sub-agent
+        events: list[Event] = [ToolFinished(tool=running.tool, is_error=is_error, dropped=dropped, **where)]
+        if is_error and self._is_untold_refusal(call_id, running):
             self._refused.add(call_id)
-            events.append(NativeAskRefused(tool=running.tool, channel="launch", **where))
-        if any(other.agent_id == call_id for other in self._running.values()):
-            self._drain(call_id)  # it had started a sub-agent
+            if self._told_ahead:
+                self._told_ahead -= 1
+            else:
+                events.append(NativeAskRefused(tool=running.tool, channel="launch", **where))
         return [*events, *self._untracked(call_id, running)]
 
     # -- asks -----------------------------------------------------------------------------------------------------
@@ -271,13 +286,16 @@ class Calls:
 
     def drained(self) -> tuple[str, ...]:
         """Take in that the main agent's turn ended; return the ids of the asks that ended with it."""
+        self._told_ahead = 0
         return self._drain(None)
 
     def _drain(self, agent_id: str | None) -> tuple[str, ...]:
+        """Take in that an agent ended, and with it those that its calls have started and waited for."""
         ended = {key for key, running in self._running.items() if running.agent_id == agent_id}
         self._over |= ended
         self._running = {key: running for key, running in self._running.items() if key not in ended}
-        return self._correlation.drained(agent_id)
+        dropped = self._correlation.drained(agent_id)
+        return (*dropped, *(ask_id for key in ended for ask_id in self._drain(key)))
 
     def drained_all(self) -> tuple[str, ...]:
         """Take in that the process ended; return the ids of the asks that ended with it."""

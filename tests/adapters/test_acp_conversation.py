@@ -582,7 +582,10 @@ def test_a_sub_agents_call_names_its_agent() -> None:
     assert [event.agent_id for event in of(TextSaid, events)] == ["task"]
     (asked,) = of(QuestionAsked, conversation.ask_arrived(ask()))
     assert (asked.tool_call_id, asked.agent_id) == ("c1", "task")
-    hear(conversation, call("c2", rawInput=ASKED, _meta=meta), more("task", status="completed"))
+    (_, finished) = hear(
+        conversation, call("c2", rawInput=ASKED, _meta=meta), more("task", status="completed")
+    )
+    assert finished == ToolFinished(tool="Task", tool_call_id="task", dropped=("ask-1",))
     (later,) = of(QuestionAsked, conversation.ask_arrived(ask(2)))
     assert later.tool_call_id is None
 
@@ -697,6 +700,20 @@ def test_a_profile_knows_who_is_behind_a_form(elicits: Any) -> None:
     refused = NativeAskRefused(tool="ask", channel="elicitation")
     assert (refused in events) is (elicits == "native")
     assert bool(of(PermissionRequested, events)) is (elicits == "server")
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_form_that_names_no_call_is_told_once(is_first: bool) -> None:
+    """The call behind a refused form, announced before it or after, is not told again; another one is, and so in turn."""
+    conversation, prompt_id = in_turn(AcpAdapter(Profile(elicits="native", native=frozenset({"ask"}))))
+    form = request(5, "elicitation/create", sessionId=SESSION, mode="form", message="?")
+    begin, end = call("c1", title="ask"), more("c1", status="failed")
+    told = hear(conversation, *((form, begin, end) if is_first else (begin, form, end)))
+    assert of(NativeAskRefused, told) == [NativeAskRefused(tool="ask", channel="elicitation")]
+    again = hear(conversation, call("c2", title="ask"), more("c2", status="failed"))
+    assert of(NativeAskRefused, again) == [NativeAskRefused(tool="ask", channel="launch", tool_call_id="c2")]
+    hear(conversation, form, answer(prompt_id, stopReason="cancelled"), call("c3", title="ask"))
+    assert of(NativeAskRefused, hear(conversation, more("c3", status="failed")))
 
 
 def test_forms_are_offered_only_where_a_profile_says_so() -> None:

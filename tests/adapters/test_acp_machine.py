@@ -62,8 +62,9 @@ class Session(RuleBasedStateMachine):
                 case ToolAnnounced(tool_call_id=str(call_id)):
                     assert call_id not in self.calls
                     self.calls[call_id] = event.tool
-                case ToolFinished(tool_call_id=str(call_id)):
+                case ToolFinished(tool_call_id=str(call_id), dropped=dropped):
                     del self.calls[call_id]
+                    self.drop(dropped)
                 case QuestionAsked(question_id=str(ask_id), tool_call_id=call_id):
                     self.open[ask_id] = None
                     if call_id is not None:
@@ -72,13 +73,17 @@ class Session(RuleBasedStateMachine):
                     self.claim(ask_id, call_id)
                 case TurnEnded(dropped=dropped):
                     assert self.in_turn or dropped
-                    assert set(dropped) <= set(self.open)
-                    assert len(set(dropped)) == len(dropped)
-                    for ask_id in dropped:
-                        del self.open[ask_id]
-                        self.over.add(ask_id)
+                    self.drop(dropped)
                     self.in_turn = False
                     self.calls.clear()
+
+    def drop(self, dropped: tuple[str, ...]) -> None:
+        """Hold what ended with something: open asks, each once."""
+        assert set(dropped) <= set(self.open)
+        assert len(set(dropped)) == len(dropped)
+        for ask_id in dropped:
+            del self.open[ask_id]
+            self.over.add(ask_id)
 
     def claim(self, ask_id: str, call_id: str) -> None:
         """Hold a claim: of an open ask, on a running call that no other open ask has, and that is not native."""

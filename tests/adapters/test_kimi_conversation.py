@@ -357,16 +357,19 @@ def test_with_several_sub_agents_nobody_says_whose_it_is() -> None:
     assert (asked.tool_call_id, asked.agent_id) == ("0:sub", None)
 
 
-def test_an_ask_of_the_sub_agent_ends_with_the_turn() -> None:
-    """A turn that is cancelled takes a sub-agent's open ask along."""
+@pytest.mark.parametrize("is_over", [True, False])
+def test_an_ask_of_the_sub_agent_ends_with_it(is_over: bool) -> None:
+    """The call that started a sub-agent takes its open ask along when it ends, and so does a turn in which it runs."""
     conversation = opened()
     hear(conversation, *announced("0:1", "Agent", AGENT), asks_permission(1, ASK, "0:sub", {}))
     conversation.ask_arrived(ask(1))
-    hear(conversation, *finished("0:1", "Agent", True))
+    if is_over:
+        assert one(ToolFinished, hear(conversation, *finished("0:1", "Agent", True))).dropped == ("ask-1",)
     (message,) = conversation.interrupt()
     assert message["method"] == "session/cancel"
     ended = one(TurnEnded, hear(conversation, over("cancelled")))
     assert (ended.stop_reason, ended.is_error) == ("cancelled", False)
+    assert ended.dropped == (() if is_over else ("ask-1",))
 
 
 # -- whether it can ask --------------------------------------------------------------------------------------------
