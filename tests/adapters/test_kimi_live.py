@@ -51,6 +51,14 @@ PRINT = ("--output-format", "stream-json")
 BOUND_S = 200.0  # with a wait of 90 s in it, on a machine that is busy
 BOTH = [{DATABASE: ANSWERS[DATABASE]}, {PARTS: ANSWERS[PARTS]}]
 AGENT = {"description": "sub", "prompt": "SUB", "subagent_type": "coder"}
+Route = tuple[
+    str, str, Sequence[str]
+]  # a runtime, its spelling of the ask tool, and what is said behind `--`
+every_route = pytest.mark.parametrize(
+    "route",
+    [("kimi", ASK, ()), ("kimi", ASK, PRINT), ("kimi-cli", BARE, ())],
+    ids=["kimi", "kimi-print", "kimi-cli"],
+)
 REPORT = "This is a report that is long enough, so that nobody asks for a longer one. " * 6
 
 USER = """\
@@ -216,15 +224,10 @@ class Held(Operator):
 # -- round trips -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("runtime", "tool", "rest"),
-    [("kimi", ASK, ()), ("kimi", ASK, PRINT), ("kimi-cli", BARE, ())],
-    ids=["kimi", "kimi-print", "kimi-cli"],
-)
-async def test_both_kinds_of_question_are_answered(
-    runtime: str, tool: str, rest: Sequence[str], isolation: Isolation
-) -> None:
+@every_route
+async def test_both_kinds_of_question_are_answered(route: Route, isolation: Isolation) -> None:
     """A single and a multiple choice are answered and quoted exactly, each correlated with its own call."""
+    runtime, tool, rest = route
     is_new = runtime == "kimi"
     both = scenario(
         says(
@@ -367,45 +370,49 @@ async def test_the_older_clis_native_tool_is_blocked(legacy: Setting) -> None:
 
 # -- starts ----------------------------------------------------------------------------------------------------------
 
-FIRST = scenario(
-    says("I ask.", ask(DATABASE), expect=Expect(offered=(ASK,), absent=(NATIVE,), system_contains=(ASK,))),
-    says("Picked {{result}}", expect=result("SQLite")),
-)
+FIRST = {
+    ASK: Expect(offered=(ASK,), absent=(NATIVE,), system_contains=(ASK,)),
+    BARE: Expect(offered=(BARE,), text_contains=(BARE,)),
+}
 
 
+async def start_one(route: Route, isolation: Isolation) -> None:
+    """Start a runtime; its first request has to have the ask tool, and to say how the operator is reached."""
+    runtime, tool, rest = route
+    play = scenario(
+        says("I ask.", ask(DATABASE, tool), expect=FIRST[tool]),
+        says("Picked {{result}}", expect=result("SQLite")),
+    )
+    scripted = ("--answers", answers(DATABASE))
+    async with running(play, _program(runtime), isolation, *scripted, runtime=runtime, rest=rest):
+        pass
+
+
+@pytest.mark.long
 @pytest.mark.timeout(600)
-async def test_the_tool_is_in_the_first_request_ten_times(kimi: Path, isolation: Isolation) -> None:
-    """Of ten starts one after the other, each has the ask tool in the first request to the model, and no native one."""
+@every_route
+async def test_the_tool_is_in_the_first_request_ten_times(route: Route, isolation: Isolation) -> None:
+    """Of ten starts one after the other, each has the ask tool in the first request to the model."""
     for _ in range(10):
-        async with running(FIRST, kimi, isolation, "--answers", answers(DATABASE)):
-            pass
+        await start_one(route, isolation)
 
 
-async def test_the_tool_is_in_the_first_request_of_four_at_once(kimi: Path, isolation: Isolation) -> None:
+@every_route
+async def test_the_tool_is_in_the_first_request_of_four_at_once(route: Route, isolation: Isolation) -> None:
     """Of four that start at once, each has it too."""
-
-    async def start_one() -> None:
-        async with running(FIRST, kimi, isolation, "--answers", answers(DATABASE)):
-            pass
-
     async with anyio.create_task_group() as tasks:
         for _ in range(4):
-            tasks.start_soon(start_one)
+            tasks.start_soon(start_one, route, isolation)
 
 
 # -- waits and mishaps -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("runtime", "tool", "rest"),
-    [("kimi", ASK, ()), ("kimi", ASK, PRINT), ("kimi-cli", BARE, ())],
-    ids=["kimi", "kimi-print", "kimi-cli"],
-)
-async def test_an_answer_after_kimis_own_limit_arrives(
-    runtime: str, tool: str, rest: Sequence[str], isolation: Isolation
-) -> None:
+@every_route
+async def test_an_answer_after_kimis_own_limit_arrives(route: Route, isolation: Isolation) -> None:
     """An answer after 90 s, where Kimi alone would have given up after 60, reaches the agent."""
+    runtime, tool, rest = route
     late = scenario(says("I ask.", ask(DATABASE, tool)), says("Picked {{result}}", expect=result("SQLite")))
     async with running(late, _program(runtime), isolation, *TERMINAL, runtime=runtime, rest=rest) as run:
         await run.until("question_asked")
@@ -544,7 +551,8 @@ FILES = {
 }
 
 
-async def test_the_users_own_files_stay_as_they_are(setting: Setting) -> None:
+@pytest.mark.parametrize("argv", [("acp",), ("--prompt=Go.", *PRINT)], ids=["acp", "print"])
+async def test_the_users_own_files_stay_as_they_are(argv: Sequence[str], setting: Setting) -> None:
     """Provider, rules, login and conversations of the user's are used, none of the files changes, and a rotated login stays."""
     used = owned(setting)
     play = scenario(
@@ -557,7 +565,7 @@ async def test_the_users_own_files_stay_as_they_are(setting: Setting) -> None:
     )
     before: dict[str, str] = {}
     operator = Held()
-    async with host(used, play, operator) as run:
+    async with host(used, play, operator, *argv) as run:
         home = run.stage.sandbox.home / ".kimi-code"
         before |= {name: digests(home)[name.removeprefix(".kimi-code/")] for name in FILES}
         await run.prompt()
