@@ -69,7 +69,7 @@ class Case:
             text_contains=() if in_system else named,
         )
 
-    def _heard(self, step: Step) -> Step:
+    def heard(self, step: Step) -> Step:
         """Leave out of a step whether results are errors, where the model's service cannot say it."""
         results = step.expect.results
         if self.profile.marks_errors or results is None:
@@ -104,7 +104,7 @@ class Case:
             launch = self.profile.with_server(launch, *server)
         async with playing(
             evolve(self.setting, adapter=launch.adapted(self.setting.adapter)),
-            scenario("probe", *map(self._heard, steps), sub=tuple(map(self._heard, sub))),
+            scenario("probe", *map(self.heard, steps), sub=tuple(map(self.heard, sub))),
             launch.argv,
             prompt=MAIN,
             prompter=operator,
