@@ -45,6 +45,7 @@ from opask.inbox.refusals import (
     UnknownSessionError,
     WrongSessionError,
 )
+from opask.inbox.sqlite import SqliteStore, default_path
 from opask.inbox.store import Host, Store
 
 __all__ = [
@@ -70,6 +71,7 @@ __all__ = [
     "SessionChanged",
     "SessionCleared",
     "Snapshot",
+    "SqliteStore",
     "State",
     "Store",
     "TooLateError",
@@ -81,6 +83,7 @@ __all__ = [
     "answers_from_json",
     "answers_to_json",
     "attend",
+    "default_path",
     "entry_to_json",
     "follow_up",
     "place",

@@ -105,6 +105,14 @@ class Hub:
             self._floor = self._last = seq
             self._leases = leases
 
+    def restart(self, seq: int) -> None:
+        """Go on behind a change that does not follow on the last: whoever watches has to look for themselves."""
+        with self._lock:
+            self._recent.clear()
+            self._floor = self._last = seq
+            woken = self._listening(list(self._signals))
+        self._wake(woken)
+
     @property
     def last(self) -> int:
         """The last change that it was told of."""
@@ -144,6 +152,9 @@ class Hub:
                 self._leases = leases
                 keys.append(PRESENCE)
             woken = self._listening(keys)
+        self._wake(woken)
+
+    def _wake(self, woken: dict[_Loop, set[Signal]]) -> None:
         for loop, signals in woken.items():
             if not loop.wake(signals):
                 with self._lock:

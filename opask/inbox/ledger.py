@@ -35,7 +35,7 @@ from opask.inert import shorten
 from opask.outcomes import Outcome
 from opask.questions import Ask
 
-__all__ = ["Ledger", "Tables"]
+__all__ = ["Ledger", "Tables", "last_of", "new_id", "utc_now"]
 
 T = TypeVar("T")
 _NAME_LENGTH = 60
@@ -135,14 +135,20 @@ class Ledger:
         tables: the store's.
         clock: gives the time (aware, UTC).
         is_alive: tells whether a host that is entered still holds its place.
+        forget: called for a host that is gone, once all that it left open is over.
     """
 
     def __init__(
-        self, tables: Tables, clock: Callable[[], datetime], is_alive: Callable[[str], bool]
+        self,
+        tables: Tables,
+        clock: Callable[[], datetime],
+        is_alive: Callable[[str], bool],
+        forget: Callable[[str], object] = lambda host_id: None,
     ) -> None:
         self._tables = tables
         self._clock = clock
         self._is_alive = is_alive
+        self._forget = forget
 
     # -- asks ------------------------------------------------------------------------------------------------------
 
@@ -243,6 +249,7 @@ class Ledger:
             for session in self._tables.find_sessions(host_id=host_id, is_running=True):
                 self._tables.save_session(evolve(session, ended_at=now, ending="host_died"))
             self._tables.remove_host(host_id)
+            self._forget(host_id)
 
     def has_lost_hosts(self) -> bool:
         """Tell whether there is something to sweep."""

@@ -1,0 +1,119 @@
+"""Doorbells between processes: a datagram to everybody who watches a store, once something is committed.
+
+Each watcher binds a unix datagram socket in the store's private folder. Where the folder's path is too long for a
+socket's address (sun_path, 104 bytes on macOS and 108 on Linux), the socket lies in a temporary folder and a link to
+it in the store's. A ring that is lost costs a second: whoever watches looks by itself, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import shutil
+import socket
+import tempfile
+from pathlib import Path
+from typing import Final
+
+__all__ = ["Bell", "Ringer"]
+
+_SUFFIX: Final = ".bell"
+_LONGEST: Final = 100
+_GONE = {errno.ECONNREFUSED, errno.ENOENT, errno.ENOTDIR, errno.ENOTSOCK}
+
+
+class Bell:
+    """A watcher's doorbell.
+
+    Args:
+        folder: the store's private folder.
+
+    Attributes:
+        name: its name there.
+        socket: becomes readable when it is rung.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.name = f"{os.getpid()}-{secrets.token_hex(4)}{_SUFFIX}"
+        self._path = folder / self.name
+        self._elsewhere: Path | None = None
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            self.socket.setblocking(False)
+            self._bind()
+        except BaseException:
+            self.close()
+            raise
+
+    def _bind(self) -> None:
+        if _fits(self._path):
+            self.socket.bind(os.fspath(self._path))
+            return
+        for base in (None, "/tmp"):  # noqa: S108 - a private folder in it
+            self._elsewhere = Path(tempfile.mkdtemp(prefix="opask-bell-", dir=base))
+            target = self._elsewhere / "bell"
+            if _fits(target):
+                self.socket.bind(os.fspath(target))
+                self._path.symlink_to(target)
+                return
+            self._elsewhere.rmdir()
+        raise OSError(errno.ENAMETOOLONG, "no folder with a path short enough for a socket", str(self._path))
+
+    def hush(self) -> None:
+        """Take all rings that have come."""
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self.socket.recv(16)
+
+    def close(self) -> None:
+        """Take it away."""
+        self.socket.close()
+        with contextlib.suppress(OSError):
+            self._path.unlink(missing_ok=True)
+        if self._elsewhere is not None:
+            shutil.rmtree(self._elsewhere, ignore_errors=True)
+
+
+class Ringer:
+    """Rings every bell of a folder but one's own, and takes away those that nobody hears any more."""
+
+    def __init__(self, folder: Path, own: str | None) -> None:
+        self._folder = folder
+        self._own = own
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)
+
+    def ring(self) -> None:
+        """Ring; never waits, never fails."""
+        try:
+            names = [name for name in os.listdir(self._folder) if name.endswith(_SUFFIX)]  # noqa: PTH208 - at each commit
+        except OSError:
+            return
+        for name in names:
+            if name != self._own:
+                self._ring(name)
+
+    def _ring(self, name: str) -> None:
+        path = os.path.join(self._folder, name)  # noqa: PTH118 - at each commit
+        target = path
+        try:
+            if not _fits(path):
+                target = os.readlink(path)  # noqa: PTH115 - at each commit
+            self._socket.sendto(b"!", target)
+        except OSError as error:
+            # A full queue has rung already.
+            if error.errno in _GONE:
+                with contextlib.suppress(OSError):
+                    os.unlink(path)  # noqa: PTH108 - at each commit
+                if target != path:
+                    shutil.rmtree(os.path.dirname(target), ignore_errors=True)  # noqa: PTH120 - at each commit
+
+    def close(self) -> None:
+        """Close it."""
+        self._socket.close()
+
+
+def _fits(path: str | os.PathLike[str]) -> bool:
+    return len(os.fsencode(path)) <= _LONGEST

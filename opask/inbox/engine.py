@@ -1,0 +1,317 @@
+"""The one thread of a process that reads and writes an inbox's file, so that no event loop ever waits for it.
+
+Whatever waits for it is carried out together: one transaction, one flush to the disk, and only then is anybody told.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import socket
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from attrs import frozen
+
+from opask.inbox.bells import Bell, Ringer
+from opask.inbox.hub import Hub
+from opask.inbox.ledger import Ledger
+from opask.inbox.refusals import InboxError
+from opask.inbox.sqlite_tables import SqliteTables
+from opask.inert import inert_line
+
+__all__ = ["Engine", "Job"]
+
+_logger = logging.getLogger("opask.inbox")
+_TICK_S: Final = 1.0
+_BATCH: Final = 256
+_PAGE: Final = 1000
+
+
+@frozen
+class Job:
+    """One operation of the ledger.
+
+    Args:
+        operation: what is to be done.
+        args: with what.
+        writes: whether it may write.
+        done: told the result, or the error; called on the engine's thread, must not block or raise.
+    """
+
+    operation: Callable[..., Any]
+    args: Sequence[Any]
+    writes: bool
+    done: Callable[[Any, Exception | None], object]
+
+
+class Engine:
+    """Carries out jobs in order, and tells the hub what was committed, here or by another process.
+
+    Args:
+        path: the file, for messages.
+        connect: opens the connection, on the engine's thread; in autocommit mode.
+        make_ledger: makes the ledger on the tables.
+        folder: the store's private folder.
+        hub: whom to tell.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        connect: Callable[[], sqlite3.Connection],
+        make_ledger: Callable[[SqliteTables], Ledger],
+        folder: Path,
+        hub: Hub,
+    ) -> None:
+        self._path = path
+        self._connect = connect
+        self._make_ledger = make_ledger
+        self._folder = folder
+        self._hub = hub
+        self._lock = threading.Lock()
+        self._jobs: deque[Job] = deque()
+        self._is_waiting = False
+        self._state = "new"
+        self._pid = os.getpid()
+        self._opened = threading.Event()
+        self._fault: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name="opask-inbox", daemon=True)
+        self._wake_from, self._wake_to = socket.socketpair()
+        self._wake_from.setblocking(False)
+        self._wake_to.setblocking(False)
+        self.ledger: Ledger
+        # These belong to the thread.
+        self._connection: sqlite3.Connection
+        self._tables: SqliteTables
+        self._bell: Bell | None = None
+        self._ringer: Ringer
+        self._position = 0
+        self._data_version = 0
+
+    # -- from any thread -----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Open the file, blocking.
+
+        Raises:
+            InboxError: it cannot be opened.
+        """
+        self._state = "open"
+        self._thread.start()
+        self._opened.wait()
+        if self._fault is not None:
+            self._thread.join()
+            raise self._fault
+
+    def submit(self, job: Job) -> None:
+        """Have a job done.
+
+        Raises:
+            InboxError: the store is not open, or this is a fork of the process that opened it.
+        """
+        with self._lock:
+            if self._state != "open" or os.getpid() != self._pid:
+                raise InboxError(
+                    f"the inbox {self._path} is not open here; use it inside its `async with` block"
+                )
+            self._jobs.append(job)
+            is_waiting, self._is_waiting = self._is_waiting, False
+        if is_waiting:
+            self._wake_to.send(b"!")
+
+    def stop(self) -> None:
+        """Do what is left to be done, and close the file; blocking."""
+        if os.getpid() != self._pid:
+            return
+        with self._lock:
+            if self._state != "open":
+                return
+            self._state = "closed"
+            self._is_waiting = False
+        self._wake_to.send(b"!")
+        self._thread.join()
+
+    # -- on the thread -------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._open()
+        except Exception as error:
+            self._fault = self._told(error, "opened")
+            self._close()
+            return
+        finally:
+            self._opened.set()
+        try:
+            self._work()
+        except Exception:
+            _logger.exception("the inbox %s failed", self._path)
+        finally:
+            with self._lock:
+                self._state = "closed"
+                left, self._jobs = self._jobs, deque()
+            for job in left:
+                job.done(None, InboxError(f"the inbox {self._path} is closed"))
+            self._close()
+
+    def _open(self) -> None:
+        self._connection = self._connect()
+        self._tables = SqliteTables(self._connection)
+        self.ledger = self._make_ledger(self._tables)
+        try:
+            self._bell = Bell(self._folder)
+        except OSError as error:
+            _logger.warning(
+                "no doorbell for the inbox %s (%s): news from other processes takes a second",
+                self._path,
+                error,
+            )
+        self._ringer = Ringer(self._folder, self._bell.name if self._bell is not None else None)
+        self._data_version = self._version()
+        self._hub.start(self._tables.last_seq(), self._tables.find_leases())
+        self._position = self._tables.last_position()
+        self._sweep()
+
+    def _close(self) -> None:
+        for each in (self._bell, getattr(self, "_ringer", None), getattr(self, "_connection", None)):
+            if each is not None:
+                each.close()
+        self._wake_from.close()
+        self._wake_to.close()
+
+    def _work(self) -> None:
+        poll = select.poll()
+        poll.register(self._wake_from, select.POLLIN)
+        if self._bell is not None:
+            poll.register(self._bell.socket, select.POLLIN)
+        tick = time.monotonic() + _TICK_S
+        while True:
+            with self._lock:
+                jobs = [self._jobs.popleft() for _ in range(min(len(self._jobs), _BATCH))]
+                if not jobs and self._state != "open":
+                    return
+                self._is_waiting = not jobs
+            if jobs:
+                self._carry_out(jobs)
+            elif poll.poll(max(0.0, tick - time.monotonic()) * 1000):
+                self._hush()
+                self._guarded(self._look)
+            if time.monotonic() >= tick:
+                tick = time.monotonic() + _TICK_S
+                self._guarded(self._look)
+                self._guarded(self._sweep)
+
+    def _hush(self) -> None:
+        try:
+            while self._wake_from.recv(64):
+                pass
+        except BlockingIOError:
+            pass
+        if self._bell is not None:
+            self._bell.hush()
+
+    def _guarded(self, step: Callable[[], object]) -> None:
+        """Do what nobody waits for; it is tried again a second later."""
+        try:
+            step()
+        except sqlite3.Error as error:
+            _logger.warning("the inbox %s: %s", self._path, error)
+
+    def _carry_out(self, jobs: Sequence[Job]) -> None:
+        writes = any(job.writes for job in jobs)
+        results: list[tuple[Any, Exception | None]] = []
+        try:
+            self._connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+            try:
+                results.extend(self._outcome(job, alone=len(jobs) == 1) for job in jobs)
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+        except Exception as error:
+            fault = self._told(error, "written" if writes else "read")
+            results = [(None, fault)] * len(jobs)
+            writes = False
+        if writes:
+            self._ringer.ring()
+            self._guarded(self._tell)  # first: a caller finds what it did in the hub, too
+        for job, (result, fault_) in zip(jobs, results, strict=True):
+            job.done(result, fault_)
+
+    def _outcome(self, job: Job, *, alone: bool) -> tuple[Any, Exception | None]:
+        """Do a job; where it raises, what it wrote is taken back and the others' stays."""
+        if alone or not job.writes:
+            result, error = self._done(job)
+            if error is not None and job.writes:
+                self._connection.execute("ROLLBACK")
+                self._connection.execute("BEGIN")  # for the commit that follows
+            return result, error
+        self._connection.execute("SAVEPOINT job")
+        result, error = self._done(job)
+        if error is not None:
+            self._connection.execute("ROLLBACK TO job")
+        self._connection.execute("RELEASE job")
+        return result, error
+
+    def _done(self, job: Job) -> tuple[Any, Exception | None]:
+        try:
+            return job.operation(*job.args), None
+        except sqlite3.Error:
+            raise  # the file's fault, and so everybody's
+        except Exception as error:
+            return None, error
+
+    def _look(self) -> None:
+        """Tell the hub where another process has committed something."""
+        version = self._version()
+        if version != self._data_version:
+            self._data_version = version
+            self._tell()
+
+    def _tell(self) -> None:
+        """Tell the hub what is new."""
+        logged = self._tables.logged_after(self._position)
+        if logged:
+            self._position = self._tables.last_position()
+        leases = self._tables.find_leases()
+        while True:
+            changes = self._tables.find_changes(self._hub.last, _PAGE)
+            if changes is None:
+                self._hub.restart(self._tables.last_seq())
+                changes = ()
+            self._hub.told(changes, logged, leases)
+            if len(changes) < _PAGE:
+                return
+
+    def _sweep(self) -> None:
+        """Take in that hosts have died."""
+        if not self.ledger.has_lost_hosts():
+            return
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            self.ledger.sweep()
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        self._ringer.ring()
+        self._tell()
+
+    def _version(self) -> int:
+        version: int = self._connection.execute("PRAGMA data_version").fetchone()[0]
+        return version
+
+    def _told(self, error: Exception, verb: str) -> InboxError:
+        """Return an error of the file's as what a caller is told."""
+        if isinstance(error, InboxError):
+            return InboxError(f"{self._path} {error}")
+        why = error.strerror if isinstance(error, OSError) and error.strerror else inert_line(str(error))
+        return InboxError(f"the inbox {self._path} cannot be {verb}: {why}")

@@ -1,0 +1,298 @@
+"""The ledger's tables in SQLite."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from attrs import evolve
+
+from opask.inbox.entries import (
+    Change,
+    Entry,
+    EntryChanged,
+    InboxSession,
+    Lease,
+    LoggedEvent,
+    SessionChanged,
+    SessionCleared,
+    State,
+)
+from opask.inbox.forms import (
+    ask_from_json,
+    ask_to_json,
+    session_from_json,
+    session_to_json,
+    status_from_json,
+    status_to_json,
+    time_from_json,
+    time_to_json,
+)
+
+__all__ = ["SqliteTables"]
+
+_KEPT_CHANGES = 20_000
+_FIND_ENTRY = "SELECT number, seq, host_id, runtime, ask, status FROM entries WHERE "
+_NO_LIMIT = -1
+
+
+class SqliteTables:
+    """Implements `opask.inbox.ledger.Tables` on one connection, in whichever transaction is open there."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._run = connection.execute
+
+    def add_host(self, host_id: str, /) -> None:
+        """Enter a host."""
+        self._run("INSERT INTO hosts VALUES (?)", (host_id,))
+
+    def remove_host(self, host_id: str, /) -> None:
+        """Forget a host."""
+        self._run("DELETE FROM hosts WHERE id = ?", (host_id,))
+
+    def hosts(self) -> tuple[str, ...]:
+        """Return the hosts."""
+        return tuple(host_id for (host_id,) in self._run("SELECT id FROM hosts"))
+
+    # -- entries -----------------------------------------------------------------------------------------------------
+
+    def find_entry(self, ask_id: str, /) -> Entry | None:
+        """Return an entry."""
+        row = self._run(_FIND_ENTRY + "id = ?", (ask_id,)).fetchone()
+        return None if row is None else _entry(row)
+
+    def find_entries(
+        self,
+        *,
+        session_id: str | None = None,
+        host_id: str | None = None,
+        states: Iterable[State] | None = None,
+        is_open: bool | None = None,
+        limit: int | None = None,
+        before: int | None = None,
+    ) -> tuple[Entry, ...]:
+        """Return entries, oldest first; of more than the limit the youngest."""
+        conditions, values = ["1"], list[Any]()
+        for condition, value in (
+            ("session_id = ?", session_id),
+            ("host_id = ?", host_id),
+            ("number < ?", before),
+        ):
+            if value is not None:
+                conditions.append(condition)
+                values.append(value)
+        if is_open is not None:
+            conditions.append("is_open" if is_open else "NOT is_open")
+        if states is not None:
+            states = tuple(states)
+            conditions.append(f"state IN ({', '.join('?' * len(states))})")
+            values += states
+        rows = self._run(
+            f"{_FIND_ENTRY} {' AND '.join(conditions)} ORDER BY number DESC LIMIT ?",
+            (*values, _NO_LIMIT if limit is None else max(limit, 0)),
+        ).fetchall()
+        return tuple(_entry(row) for row in reversed(rows))
+
+    def save_entry(self, entry: Entry, /) -> Entry:
+        """Write an entry and its change."""
+        status = _dumped(status_to_json(entry))
+        seq = self._changed("entry", entry.id, status)
+        settled_at = time_to_json(entry.settled_at)
+        if entry.number:
+            self._run(
+                "UPDATE entries SET seq = ?, state = ?, is_open = ?, settled_at = ?, status = ? WHERE number = ?",
+                (seq, entry.state, entry.is_open, settled_at, status, entry.number),
+            )
+            return evolve(entry, seq=seq)
+        number = self._run(
+            "INSERT INTO entries (id, session_id, host_id, runtime, seq, state, is_open, settled_at, ask, status) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                entry.id,
+                entry.session_id,
+                entry.host_id,
+                entry.runtime,
+                seq,
+                entry.state,
+                entry.is_open,
+                settled_at,
+                _dumped(ask_to_json(entry.ask)),
+                status,
+            ),
+        ).lastrowid
+        assert number is not None
+        return evolve(entry, number=number, seq=seq)
+
+    # -- sessions ----------------------------------------------------------------------------------------------------
+
+    def find_session(self, session_id: str, /) -> InboxSession | None:
+        """Return a session."""
+        row = self._run("SELECT body, seq FROM sessions WHERE id = ?", (session_id,)).fetchone()
+        return None if row is None else _session(*row)
+
+    def find_sessions(
+        self, *, host_id: str | None = None, is_running: bool | None = None
+    ) -> tuple[InboxSession, ...]:
+        """Return sessions, oldest first."""
+        rows = self._run(
+            "SELECT body, seq FROM sessions WHERE (?1 IS NULL OR host_id = ?1) AND (?2 IS NULL OR is_running = ?2) "
+            "ORDER BY number",
+            (host_id, is_running),
+        )
+        return tuple(_session(*row) for row in rows)
+
+    def save_session(self, session: InboxSession, /) -> InboxSession:
+        """Write a session and its change."""
+        body = _dumped(session_to_json(session))
+        seq = self._changed("session", session.id, body)
+        self._run(
+            "INSERT INTO sessions (id, host_id, is_running, ended_at, seq, body) VALUES (?, ?, ?, ?, ?, ?) "
+            "ON CONFLICT (id) DO UPDATE SET host_id = excluded.host_id, is_running = excluded.is_running, "
+            "ended_at = excluded.ended_at, seq = excluded.seq, body = excluded.body",
+            (session.id, session.host_id, session.is_running, time_to_json(session.ended_at), seq, body),
+        )
+        return evolve(session, seq=seq)
+
+    def clear_session(self, session_id: str, /, *, forget: bool) -> int:
+        """Delete a session's entries and events."""
+        self._run(
+            "DELETE FROM changes WHERE kind = 'entry' AND key IN (SELECT id FROM entries WHERE session_id = ?)",
+            (session_id,),
+        )
+        self._run("DELETE FROM entries WHERE session_id = ?", (session_id,))
+        self._run("DELETE FROM events WHERE session_id = ?", (session_id,))
+        if forget:
+            self._run("DELETE FROM sessions WHERE id = ?", (session_id,))
+        return self._changed("cleared", session_id, "null")
+
+    def prune(self, before: datetime, /) -> int:
+        """Delete what was over before a time."""
+        at = (time_to_json(before),)
+        gone = self._run("DELETE FROM entries WHERE settled_at < ?", at).rowcount
+        self._run(
+            "DELETE FROM events WHERE session_id IN (SELECT id FROM sessions WHERE ended_at < ? "
+            "AND id NOT IN (SELECT session_id FROM entries))",
+            at,
+        )
+        self._run(
+            "DELETE FROM sessions WHERE ended_at < ? AND id NOT IN (SELECT session_id FROM entries)", at
+        )
+        if gone:
+            self._forget_changes(self.last_seq())
+        return gone
+
+    # -- changes -----------------------------------------------------------------------------------------------------
+
+    def last_seq(self) -> int:
+        """Return the number of the last change."""
+        row = self._run("SELECT seq FROM sqlite_sequence WHERE name = 'changes'").fetchone()
+        return row[0] if row is not None else 0
+
+    def find_changes(self, since: int, limit: int, /) -> tuple[Change, ...] | None:
+        """Return the changes after a number."""
+        (floor,) = self._run("SELECT value FROM meta WHERE key = 'floor'").fetchone()
+        if since < int(floor):
+            return None
+        rows = self._run(
+            "SELECT changes.seq, kind, key, body, entries.number, host_id, runtime, ask FROM changes "
+            "LEFT JOIN entries ON kind = 'entry' AND entries.id = key WHERE changes.seq > ? "
+            "ORDER BY changes.seq LIMIT ?",
+            (since, limit),
+        )
+        return tuple(_change(row) for row in rows)
+
+    def _changed(self, kind: str, key: str, body: str) -> int:
+        seq = self._run("INSERT INTO changes (kind, key, body) VALUES (?, ?, ?)", (kind, key, body)).lastrowid
+        assert seq is not None
+        if seq % 1000 == 0 and seq > _KEPT_CHANGES:
+            self._forget_changes(seq - _KEPT_CHANGES)
+        return seq
+
+    def _forget_changes(self, floor: int) -> None:
+        self._run("DELETE FROM changes WHERE seq <= ?", (floor,))
+        self._run("UPDATE meta SET value = ? WHERE key = 'floor'", (str(floor),))
+
+    # -- events and leases -------------------------------------------------------------------------------------------
+
+    def add_events(self, session_id: str, events: Sequence[Mapping[str, Any]], /) -> None:
+        """Append to a session's log."""
+        self._connection.executemany(
+            "INSERT INTO events (session_id, body) VALUES (?, ?)",
+            [(session_id, _dumped(event)) for event in events],
+        )
+
+    def find_events(self, session_id: str, after: int, limit: int | None, /) -> tuple[LoggedEvent, ...]:
+        """Return a session's events behind a position."""
+        rows = self._run(
+            "SELECT position, body FROM events WHERE session_id = ? AND position > ? ORDER BY position LIMIT ?",
+            (session_id, after, _NO_LIMIT if limit is None else max(limit, 0)),
+        )
+        return tuple(LoggedEvent(position, session_id, json.loads(body)) for position, body in rows)
+
+    def last_position(self) -> int:
+        """Return the position of the last event of all."""
+        row = self._run("SELECT seq FROM sqlite_sequence WHERE name = 'events'").fetchone()
+        return row[0] if row is not None else 0
+
+    def logged_after(self, position: int) -> tuple[str, ...]:
+        """Return the sessions that have events behind a position."""
+        return tuple(
+            session_id
+            for (session_id,) in self._run(
+                "SELECT DISTINCT session_id FROM events WHERE position > ?", (position,)
+            )
+        )
+
+    def save_lease(self, lease: Lease, /) -> None:
+        """Write a lease."""
+        covered = None if lease.session_ids is None else _dumped(sorted(lease.session_ids))
+        self._run(
+            "INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?)",
+            (lease.id, lease.surface, time_to_json(lease.expires_at), covered),
+        )
+
+    def remove_lease(self, lease_id: str, /) -> None:
+        """Delete a lease."""
+        self._run("DELETE FROM leases WHERE id = ?", (lease_id,))
+
+    def find_leases(self) -> tuple[Lease, ...]:
+        """Return all leases, lapsed ones too."""
+        return tuple(
+            Lease(
+                id_, surface, _time(expires_at), None if covered is None else frozenset(json.loads(covered))
+            )
+            for id_, surface, expires_at, covered in self._run("SELECT * FROM leases")
+        )
+
+
+def _dumped(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _time(text: str) -> datetime:
+    time = time_from_json(text)
+    assert time is not None
+    return time
+
+
+def _entry(row: tuple[int, int, str, str, str, str]) -> Entry:
+    number, seq, host_id, runtime, ask, status = row
+    bare = Entry(ask_from_json(json.loads(ask)), runtime, host_id, number, seq)
+    return status_from_json(bare, json.loads(status))
+
+
+def _session(body: str, seq: int) -> InboxSession:
+    return evolve(session_from_json(json.loads(body)), seq=seq)
+
+
+def _change(row: tuple[int, str, str, str, int, str, str, str]) -> Change:
+    seq, kind, key, body, number, host_id, runtime, ask = row
+    if kind == "entry":
+        return EntryChanged(seq, _entry((number, seq, host_id, runtime, ask, body)))
+    if kind == "session":
+        return SessionChanged(seq, _session(body, seq))
+    return SessionCleared(seq, key)
