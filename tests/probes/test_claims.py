@@ -14,8 +14,10 @@ from fake_claude import fake_claude_at
 from opask.driver import Bounds
 from opask_probes.case import Case
 from opask_probes.claims import CLAIMS, Claim
+from opask_probes.playing import Operator
 from opask_probes.probe import Finding, Watch, case_of, probe, try_claim
 from opask_probes.profiles import LongWait
+from opask_probes.scripts import says
 from opask_probes.verdicts import Held, NotHeld
 
 SOON = timedelta(seconds=0.5)
@@ -143,6 +145,20 @@ async def test_whose_a_question_is_has_to_be_known_as_the_row_says(tmp_path: Pat
         "0 questions are of no call that is known, and 1 were to be",
         "the row says that a sub-agent's question is not known to be one, and it is",
     )
+
+
+async def test_a_users_settings_stand_on_top(tmp_path: Path) -> None:
+    """What a launch has set of its user is at the top of the runtime's own file, or in a file of its own."""
+    found = case(tmp_path)
+    settings = {".fake/set": "user's\n", ".fake/new": "alone"}
+    profile = evolve(found.profile, launch=lambda *how: evolve(found.profile.launch(*how), settings=settings))
+    runtime = evolve(found.setting.runtime, files=lambda url: {".fake/set": "runtime's\n"})
+    played = evolve(found, profile=profile, setting=evolve(found.setting, runtime=runtime))
+    async with played.playing(says("Nothing to ask."), operator=Operator({})) as run:
+        folder = run.stage.sandbox.home / ".fake"
+        texts = {path.name: path.read_text() for path in folder.iterdir()}
+        await run.to_the_end()
+    assert texts == {"set": "user's\nruntime's\n", "new": "alone"}
 
 
 def test_a_finding_is_plain_data() -> None:
