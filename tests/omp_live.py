@@ -2,7 +2,7 @@
 
 What to do is an object: ``argv``, and at will ``refuse`` (changes), ``answers`` (by question; with null for somebody who
 never answers), ``once_asked`` (``interrupt``, ``cancel`` or ``kill-relay``, once the first question is there), ``then``
-(another prompt) and ``resume`` (whether to go on with the session in another process).
+(another prompt), ``resume`` (whether to go on with the session in another process) and ``interpreter`` (the relay's).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ async def run(todo: dict[str, Any], resume: str | None = None) -> tuple[dict[str
         sessions.extend([told["sessionId"]] if isinstance(told, dict) and "sessionId" in told else [])
 
     async with (
-        Bridge() as bridge,
+        Bridge(interpreter=todo.get("interpreter")) as bridge,
         await bridge.attach(
             "live", adapter.with_client(HostClient(resume=resume)), operator, allow_unverified=True
         ) as session,

@@ -21,6 +21,7 @@ from opask_probes.model import Call, Expect, ExpectedResult, Scenario
 from opask_probes.runtimes import RUNTIMES
 from opask_probes.sandbox import Isolation, NoNamespace, loopback_namespace
 from opask_probes.stage import Stage, stage
+from slow_relay import slow_interpreter
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
@@ -481,6 +482,18 @@ async def test_four_starts_at_once_have_the_tool_at_once(omp: Path, isolation: I
     async with anyio.create_task_group() as tasks:
         for _ in range(4):
             tasks.start_soon(a_start, omp, isolation)
+
+
+@pytest.mark.parametrize("refuse", [(), DEVICES], ids=["listed", "device"])
+async def test_a_list_that_is_long_under_way_is_waited_for(
+    refuse: Sequence[str], omp: Path, isolation: Isolation, tmp_path: Path
+) -> None:
+    """Where the bridge's messages take much longer than omp waits, the tool is in the first request all the same."""
+    expect = Expect(system_contains=(DEVICE,)) if refuse else Expect(offered=(ASK,))
+    async with set_stage(scenario(says("Done.", expect=expect)), isolation) as stage_:
+        slow = slow_interpreter(tmp_path, 1.5)
+        run = await hosted(stage_, omp, answers={}, refuse=refuse, interpreter=str(slow))
+    assert run.of("ask_tool_missing") == []
 
 
 @pytest.mark.long
