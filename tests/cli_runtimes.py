@@ -24,6 +24,7 @@ __all__ = [
     "ScriptedRuntime",
     "child_of",
     "events",
+    "main_of",
     "wait_for_end",
 ]
 
@@ -97,18 +98,9 @@ class Command:
         env: Mapping[str, str] | None = None,
         stdin: int = subprocess.PIPE,
     ) -> None:
-        main = (
-            [_MAIN]
-            if runtime is None
-            else [
-                _MAIN_WITH_RUNTIME.format(more=more),
-                str(Path(__file__).parent),
-                runtime,
-            ]
-        )
         outside = {name: value for name, value in os.environ.items() if name != "XDG_RUNTIME_DIR"}
         self.process = subprocess.Popen(
-            [sys.executable, "-c", *main, *arguments],
+            [sys.executable, "-c", *main_of(runtime, more), *arguments],
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -137,6 +129,13 @@ class Command:
         if held is not None:
             held.close()
         return self.process.returncode, out, err
+
+
+def main_of(runtime: str | None = None, more: str = "") -> Sequence[str]:
+    """Return the command line's program, and its first arguments; see `Command`."""
+    if runtime is None:
+        return [_MAIN]
+    return [_MAIN_WITH_RUNTIME.format(more=more), str(Path(__file__).parent), runtime]
 
 
 def child_of(pid: int) -> int:

@@ -162,6 +162,34 @@ async def test_a_long_line_is_heard_whole() -> None:
     assert [len(text) for text in texts(session)] == [5_000_000]
 
 
+async def test_a_host_that_cannot_keep_up_holds_the_runtime_back() -> None:
+    """No more is read until the host wants it; a runtime that is to end is not held."""
+    script = "say('turn')\nwhile True: say('text', text='x' * 1000)"
+    session = FakeSession()
+    asked = anyio.Event()
+
+    async def pace() -> None:
+        asked.set()
+        await anyio.sleep_forever()
+
+    async with start(session, plan(script), pace=pace, bounds=Bounds(interrupt=NOW, sigint=NOW)):
+        await asked.wait()
+        seen = len(session.events)
+        for _ in range(100):
+            await anyio.lowlevel.checkpoint()
+        assert len(session.events) == seen
+    assert len(session.events) > seen
+
+
+async def test_what_an_exited_runtime_has_said_is_heard_at_any_pace() -> None:
+    """A host that is held up loses nothing of a runtime that is done meanwhile."""
+    script = "say('turn')\nfor n in range(150): say('text', text=str(n) + ' ' * 400)\nsay('end')"
+    session = FakeSession(prompts=False)
+    result = await run(session, plan(script), "go", pace=anyio.sleep_forever)
+    assert result.ok
+    assert len(texts(session)) == 150
+
+
 async def test_a_last_line_without_newline_is_heard() -> None:
     """The end of the output ends the last line."""
     assert (await run(FakeSession(prompts=False), plan('sys.stdout.write(\'{"type": "end"}\')'), "go")).ok

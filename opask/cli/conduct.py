@@ -7,7 +7,7 @@ import os
 import secrets
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
@@ -23,11 +23,12 @@ from opask.cli.ordering import InOrder, ShownScript
 from opask.cli.output import EventLines, Feed, Stream, Teller, Writer
 from opask.cli.stopping import Stopping
 from opask.driver import RunResult, start
-from opask.events import Event, QuestionResolved
+from opask.events import Event, QuestionResolved, SessionReady
 from opask.inert import inert_line, shorten
 from opask.launch import LaunchRequest
 from opask.prompter import Prompter
 from opask.questions import question_keys
+from opask.registry import Support
 from opask.surfaces import prompter_for_terminal
 from opask.testing import Scripted
 
@@ -102,7 +103,7 @@ class _Conductor:
         self._output_fault: Exception | None = None
         self.is_stuck = False
         stream = sys.stderr if errand.as_events else sys.stdout
-        surface = self._surface(stream)
+        surface = self._shown = self._surface(stream)
         # Where a card may be open, all text for that terminal has to go by its surface.
         self._notes: Writer = surface if surface and sys.stderr.isatty() else Stream(sys.stderr)
         self._teller = Teller(surface or Stream(stream))
@@ -111,6 +112,7 @@ class _Conductor:
         self._script = self._scripted()
         self._prompter: Prompter | None = self._script or surface
         self._order: InOrder | None = None
+        self._support: Callable[[str | None], Support] | None = None
         if not errand.as_events and (asker := self._script or surface) is not None:
             self._prompter = self._order = InOrder(asker, self._feed, self._teller)
 
@@ -158,6 +160,7 @@ class _Conductor:
                 allow_unverified=errand.allow_unverified,
             ) as session,
         ):
+            self._support = session.support
             session.subscribe(self._feed.put)
             if self._order is not None:
                 session.subscribe(self._order.hear)
@@ -170,7 +173,7 @@ class _Conductor:
                 )
             for unknown in plan.unknowns:
                 self._note(f"not known: {unknown}")
-            async with start(session, plan, cwd=errand.cwd) as runtime:
+            async with start(session, plan, cwd=errand.cwd, pace=self._feed.room) as runtime:
                 self._stopping.hasten = runtime.kill
                 await runtime.prompt(errand.prompt)
                 await runtime.turn_over()
@@ -185,11 +188,15 @@ class _Conductor:
         self._stopping.stop()
 
     def _show(self, event: Event) -> None:
+        if isinstance(event, SessionReady) and event.route and self._support and not self._errand.as_events:
+            self._teller.line(f"· {self._support(event.version).summary}", "dim")
         self._sink(event)
         if isinstance(event, QuestionResolved):
             self._outcomes[event.outcome] += 1
             if self._script is not None and event.outcome == "unavailable":
                 self._note(f"not answered: {event.reason}")
+        if not self._errand.as_events and self._shown is not None and self._shown.is_gone:
+            raise BrokenPipeError("nobody reads the turn any more")
 
     def _note(self, text: str) -> None:
         self._notes.write(f"opask {self._errand.command}: {inert_line(text)}\n", "warning")
@@ -218,6 +225,8 @@ class _Conductor:
             return 128 + by, f"ended by {by.name}; {runtime} is ended{self._summary('; ')}"
         if self._output_fault is not None or self._result is None:
             quiet = isinstance(self._output_fault, BrokenPipeError)  # as with `| head`
+            if quiet and self._outcomes.total() > self._outcomes["answered"]:
+                return 1, f"nobody reads the output any more; {runtime} is ended{self._summary('; ')}"
             return 1, None if quiet else f"the output cannot be written ({self._output_fault})"
         if not self._result.ok:
             return 1, f"{runtime} failed: {_why(self._result)}{self._summary('; ')}"

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
-from typing import Protocol, TextIO
+from typing import Final, Protocol, TextIO
 
 from opask.cli.table import Colour, colour, is_coloured
 from opask.events import (
@@ -30,6 +30,8 @@ from opask.surfaces.wording import Tone
 
 __all__ = ["EventLines", "Feed", "Stream", "Teller", "Writer"]
 
+_FULL: Final = 1000  # items, from which on the runtime is held back
+_OVERFULL: Final = 16 * _FULL
 _COLOURS: dict[Tone, Colour] = {"dim": "dim", "strong": "bold", "warning": "yellow"}
 
 
@@ -134,7 +136,8 @@ class EventLines:
 class Feed:
     """Takes a session's events to whoever shows them, on a thread of its own: an output may block, a session not.
 
-    Made on an asyncio loop, and finished there.
+    Made on an asyncio loop, and finished there. Whoever brings it much waits for `room` between; what comes all the
+    same while nothing is taken, from a runtime that is being ended, is dropped when there is too much of it.
 
     Args:
         show: called with each event, in order with whatever else is to be shown.
@@ -147,12 +150,23 @@ class Feed:
         self._items: SimpleQueue[Event | Callable[[], object] | None] = SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
+        self._room = asyncio.Event()
+        self._is_awaited = False
         # A daemon: an output that blocks for ever must not keep an interrupted process.
         threading.Thread(target=self._run, name="opask-output", daemon=True).start()
 
     def put(self, item: Event | Callable[[], object]) -> None:
         """Take an event, or a call that shows something; from any thread, and never blocks."""
-        self._items.put(item)
+        if self._items.qsize() < _OVERFULL:
+            self._items.put(item)
+
+    async def room(self) -> None:
+        """Wait until the output has caught up, or nobody reads it."""
+        while self._items.qsize() >= _FULL and not self._ended.is_set():
+            self._room.clear()
+            self._is_awaited = True
+            if self._items.qsize() >= _FULL:  # it may have caught up before it knew that it is waited for
+                await self._room.wait()
 
     @property
     def is_finished(self) -> bool:
@@ -167,6 +181,9 @@ class Feed:
     def _run(self) -> None:
         try:
             while (item := self._items.get()) is not None:
+                if self._is_awaited and self._items.qsize() < _FULL:
+                    self._is_awaited = False
+                    self._post(self._room.set)
                 if isinstance(item, Event):
                     self._show(item)
                 else:
@@ -175,6 +192,7 @@ class Feed:
             self._post(partial(self._gone, error))
         finally:
             self._post(self._ended.set)
+            self._post(self._room.set)
 
     def _post(self, call: Callable[[], object]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has ended

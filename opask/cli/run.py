@@ -26,7 +26,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "runtime", metavar="RUNTIME", help="the runtime, such as claude; `opask routes` lists them"
     )
-    parser.add_argument("prompt", metavar="PROMPT", help="what the agent is to do")
+    parser.add_argument(
+        "prompt",
+        metavar="PROMPT",
+        nargs="?",
+        help="what the agent is to do; one word that begins with a dash goes behind a --, before the runtime's own",
+    )
     add_arguments(parser, "terminal", "web", "none")
     parser.add_argument(
         "--wait",
@@ -46,7 +51,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also where the registry has not seen that this runtime's agents can ask",
     )
-    parser.usage = parser.format_usage().removeprefix("usage: ").rstrip() + " [-- RUNTIME ARGUMENTS…]"
+    usage = parser.format_usage().removeprefix("usage: ").rstrip().replace("[PROMPT]", "PROMPT")
+    parser.usage = f"{usage} [-- RUNTIME ARGUMENTS…]"
 
 
 def _wait(value: str) -> timedelta | None:
@@ -59,6 +65,23 @@ def _wait(value: str) -> timedelta | None:
     raise argparse.ArgumentTypeError(
         f"{value!r} is no number of seconds above 0 and within {_LONGEST.days} days, nor `none`"
     )
+
+
+def _prompt(args: argparse.Namespace) -> tuple[str, list[str]]:
+    """Return the prompt and the runtime's own arguments; the prompt may stand alone behind a ``--`` of its own."""
+    if args.prompt is not None:
+        return args.prompt, args.rest
+    words: list[str] = args.rest
+    rest: list[str] = []
+    if "--" in words:
+        at = words.index("--")
+        words, rest = words[:at], words[at + 1 :]
+    if len(words) != 1:
+        raise UsageError(
+            "there is no PROMPT: it comes behind the runtime; one word that begins with a dash goes behind a --, "
+            f"as in `opask run {args.runtime} -- -word`, and the runtime's own arguments behind another --"
+        )
+    return words[0], rest
 
 
 def run(args: argparse.Namespace) -> int:
@@ -74,6 +97,7 @@ def run(args: argparse.Namespace) -> int:
     from opask.cli.conduct import Errand, conduct
     from opask.installed import told_version
 
+    prompt, rest = _prompt(args)
     operator = chosen(args)
     if args.inbox is not None:
         raise UsageError("--inbox is not in this version; leave it out to be asked here, or use --answers")
@@ -88,14 +112,14 @@ def run(args: argparse.Namespace) -> int:
     if not program:
         raise UsageError(f"{args.runtime} is a protocol, not a program; name the agent's program with --bin")
     version_argv = getattr(found, "version_argv", None)
-    asks_version = () if version_argv is None else version_argv(program, args.rest)
+    asks_version = () if version_argv is None else version_argv(program, rest)
     return conduct(
         Errand(
             command="run",
             adapter=found,
-            argv=tuple(found.default_argv(program, args.prompt, args.rest)),
+            argv=tuple(found.default_argv(program, prompt, rest)),
             env=dict(os.environ),
-            prompt=args.prompt,
+            prompt=prompt,
             operator=operator,
             cwd=(args.cwd or Path()).resolve(),
             wait=args.wait,

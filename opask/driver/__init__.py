@@ -7,12 +7,13 @@ answers permission requests, and sees to it that the runtime, and all that it st
 from opask.driver.launching import run, start
 from opask.driver.lines import LineCutter
 from opask.driver.process import RunningRuntime
-from opask.driver.terms import Bounds, DrivenSession, Policy, RunResult, Tee
+from opask.driver.terms import Bounds, DrivenSession, Pace, Policy, RunResult, Tee
 
 __all__ = [
     "Bounds",
     "DrivenSession",
     "LineCutter",
+    "Pace",
     "Policy",
     "RunResult",
     "RunningRuntime",

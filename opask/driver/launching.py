@@ -15,7 +15,7 @@ import anyio
 from anyio.abc import Process
 
 from opask.driver.process import RunningRuntime
-from opask.driver.terms import Bounds, DrivenSession, Policy, RunResult, Tee
+from opask.driver.terms import Bounds, DrivenSession, Pace, Policy, RunResult, Tee
 from opask.errors import RuntimeUnavailableError
 from opask.launch import LaunchPlan
 
@@ -34,6 +34,7 @@ async def start(
     tee: Tee | None = None,
     interpreter: str | None = None,
     bounds: Bounds = Bounds(),  # noqa: B008 - frozen
+    pace: Pace | None = None,
 ) -> AsyncIterator[RunningRuntime]:
     """Start a runtime by its plan, under `opask.guard`; end it when the block is left.
 
@@ -49,6 +50,7 @@ async def start(
         interpreter: the Python that runs the guard; by default this one, in a frozen application the ``python3``
             on the PATH.
         bounds: how long to wait, and how much to keep.
+        pace: holds the runtime back while the host has enough of its output to take.
 
     Yields:
         The running runtime.
@@ -59,7 +61,9 @@ async def start(
     process, leash = await _spawn(session, plan, plan.cwd if cwd is None else cwd, interpreter)
     failure: Exception | None = None
     async with anyio.create_task_group() as tasks:
-        runtime = RunningRuntime(session, plan, process, leash, tasks, policy=policy, tee=tee, bounds=bounds)
+        runtime = RunningRuntime(
+            session, plan, process, leash, tasks, policy=policy, tee=tee, bounds=bounds, pace=pace
+        )
         try:
             yield runtime
         except Exception as error:  # raised below: the task group would wrap it
@@ -80,6 +84,7 @@ async def run(
     tee: Tee | None = None,
     interpreter: str | None = None,
     bounds: Bounds = Bounds(),  # noqa: B008 - frozen
+    pace: Pace | None = None,
 ) -> RunResult:
     """Start a runtime, give it one prompt, and wait until it is done and has exited.
 
@@ -94,6 +99,7 @@ async def run(
         tee: sees every line both ways.
         interpreter: the Python that runs the guard.
         bounds: how long to wait, and how much to keep.
+        pace: holds the runtime back while the host has enough of its output to take.
 
     Returns:
         How it ended; a runtime that fails is a result, not an error.
@@ -102,7 +108,9 @@ async def run(
         RuntimeUnavailableError: its program is missing, or nothing can be started there.
         LaunchError: the process takes no prompt.
     """
-    started = start(session, plan, cwd=cwd, policy=policy, tee=tee, interpreter=interpreter, bounds=bounds)
+    started = start(
+        session, plan, cwd=cwd, policy=policy, tee=tee, interpreter=interpreter, bounds=bounds, pace=pace
+    )
     async with started as runtime:
         await runtime.prompt(prompt)
         await runtime.turn_over()

@@ -19,7 +19,7 @@ from opask.adapters import Message
 from opask.driver.lines import LineCutter
 from opask.driver.permissions import PermissionDesk
 from opask.driver.survivors import end_session
-from opask.driver.terms import Bounds, DrivenSession, Policy, RunResult, Tee
+from opask.driver.terms import Bounds, DrivenSession, Pace, Policy, RunResult, Tee
 from opask.errors import OpaskError
 from opask.events import Event, SessionReady, TextSaid, ToolAnnounced, TurnEnded, TurnStarted
 from opask.inert import inert
@@ -49,6 +49,7 @@ class RunningRuntime:
         policy: Policy | None,
         tee: Tee | None,
         bounds: Bounds,
+        pace: Pace | None = None,
     ) -> None:
         self._session = session
         self._process = process
@@ -67,7 +68,9 @@ class RunningRuntime:
         self._last_turn: TurnEnded | None = None
         self._text: list[str] = []
         self._stderr = bytearray()
+        self._pace = pace
         self._reading = anyio.CancelScope(shield=True)
+        self._held_back = anyio.CancelScope()
         self._silent = anyio.Event()
         self._drained = anyio.Event()
         self._exited = anyio.Event()
@@ -190,6 +193,7 @@ class RunningRuntime:
         if self._ending:
             return
         self._ending = True
+        self._held_back.cancel()
         if polite:
             in_turn = not self._turn_over.is_set()
             # First, so that the agent does not go on to work with no answer.
@@ -274,8 +278,15 @@ class RunningRuntime:
         while data := await _received(stream):
             for line in lines.feed(data):
                 await self._hear(line)
+            await self._kept_up()
         for line in lines.end():
             await self._hear(line)
+
+    async def _kept_up(self) -> None:
+        """Wait until the host wants more; not with a runtime that is to end, which may wait for its output to go."""
+        if self._pace is not None and not self._ending and not self._exited.is_set():
+            with anyio.CancelScope() as self._held_back:
+                await self._pace()
 
     async def _hear(self, line: str | None) -> None:
         if line is None:  # no JSON, so that it is taken for what it stands for
@@ -326,6 +337,7 @@ class RunningRuntime:
                 tasks.start_soon(self._end_the_silent)
                 code = await self._process.wait()
                 self._exited.set()
+                self._held_back.cancel()  # what it has said is all that comes
                 tasks.cancel_scope.cancel()
             if code < 0 and sys.platform == "linux":  # the guard itself was killed, and ended nothing
                 end_session(self.pid)

@@ -14,13 +14,16 @@ from opask.adapters import Adapter, Message
 from opask.events import Event
 from opask.permissions import Allow, Deny, PermissionRequested, Verdict
 
-__all__ = ["Bounds", "DrivenSession", "Policy", "RunResult", "Tee"]
+__all__ = ["Bounds", "DrivenSession", "Pace", "Policy", "RunResult", "Tee"]
 
 Policy: TypeAlias = Callable[[PermissionRequested], Awaitable[Verdict] | Verdict]
 """A host's own decision on a permission request that opask has no opinion on; a plain function runs in a thread."""
 
 Tee: TypeAlias = Callable[[Literal["runtime", "host"], str], object]
 """Sees every line that crosses the runtime's stdio, without its end; must not block."""
+
+Pace: TypeAlias = Callable[[], Awaitable[object]]
+"""Awaited before more of a running runtime's output is read, so that a host which cannot keep up holds it back."""
 
 
 class DrivenSession(Protocol):

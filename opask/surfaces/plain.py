@@ -136,6 +136,11 @@ class PlainPrompter:
             self._out(inert(text))
             self._prompt_again()
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether nobody reads what is written any more."""
+        return self._gone
+
     # -- asking ------------------------------------------------------------------------------------------------
 
     async def _put(self, ask: Ask) -> Reply:
@@ -170,10 +175,8 @@ class PlainPrompter:
         while True:
             with self._lock:
                 self._prompt()
-            if self._gone:
-                raise BrokenPipeError("questions reach nobody")
             shown_at = time.monotonic()
-            line = await self._line(descriptor)
+            line = await self._line_while_read(descriptor)
             with self._lock:
                 self._prompting = False
                 # A terminal shows what was typed, with its newline; a pipe leaves the prompt as it is.
@@ -218,6 +221,53 @@ class PlainPrompter:
         self._read = ""
         with contextlib.suppress(termios.error):
             termios.tcflush(descriptor, termios.TCIFLUSH)
+
+    async def _line_while_read(self, descriptor: int) -> str:
+        """Return the next line, as long as somebody can read what it answers.
+
+        Raises:
+            BrokenPipeError: nobody can.
+            EOFError: the input ended.
+            OSError: it cannot be read.
+        """
+        line: str | Exception | None = None
+
+        async def watch() -> None:
+            await self._output_gone()
+            tasks.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(watch)
+            try:
+                line = await self._line(descriptor)
+            except (EOFError, OSError) as error:
+                line = error
+            tasks.cancel_scope.cancel()
+        if self._gone or line is None:
+            raise BrokenPipeError("nobody reads the questions any more")
+        if isinstance(line, Exception):
+            raise line
+        return line
+
+    async def _output_gone(self) -> None:
+        """Wait until the output is known to have no reader; of what cannot tell, for ever."""
+        try:
+            descriptor = None if self._stdout is None else self._stdout.fileno()
+        except (OSError, ValueError):  # no file, or closed
+            descriptor = None
+        # What is written to a terminal, or to where the input comes from, goes when the input does.
+        if descriptor is not None and (descriptor == self._descriptor() or os.isatty(descriptor)):
+            descriptor = None
+        if not self._gone and descriptor is not None:
+            with contextlib.suppress(PermissionError):  # a regular file
+                while not _has_no_reader(descriptor):
+                    if _is_readable(descriptor):
+                        break  # a socket, of which more cannot be told
+                    await anyio.wait_readable(descriptor)  # the end of a pipe's reader wakes it, too
+                else:
+                    self._gone = True
+        if not self._gone:
+            await anyio.sleep_forever()
 
     async def _line(self, descriptor: int) -> str:
         """Return the next line; what stands before the end of input is one too.
@@ -299,8 +349,19 @@ def _is_over(descriptor: int) -> bool:
             return True
     except OSError:
         return True
+    return _has_no_reader(descriptor) and not _is_readable(descriptor)
+
+
+def _has_no_reader(descriptor: int) -> bool:
+    """Tell whether the other end of a descriptor is gone."""
+    return bool(_polled(descriptor) & (POLLHUP | POLLERR | POLLNVAL))
+
+
+def _is_readable(descriptor: int) -> bool:
+    return bool(_polled(descriptor) & POLLIN)
+
+
+def _polled(descriptor: int) -> int:
     poller = poll()
     poller.register(descriptor, POLLIN)
-    return any(
-        happened & (POLLHUP | POLLERR | POLLNVAL) and not happened & POLLIN for _, happened in poller.poll(0)
-    )
+    return next((happened for _, happened in poller.poll(0)), 0)

@@ -61,8 +61,9 @@ class TerminalPrompter:
     Args:
         stdin: the terminal to read keys from; standard input unless told.
         stdout: the terminal to draw on; standard output unless told.
-        on_interrupt: called after Ctrl-C has cancelled an ask, on the loop of that ask, so that the host can
-            end the run; while a card is open, Ctrl-C is a key and raises no signal.
+        on_interrupt: called on the loop of an ask after Ctrl-C has cancelled it, and once all that waited with it
+            have their reply, so that the host can end the run; while a card is open, Ctrl-C is a key and raises no
+            signal.
         guard: how long no key must have come before one counts, on a question that has just been shown.
         input: keys from elsewhere, in place of ``stdin``.
         output: a screen elsewhere, in place of ``stdout``.
@@ -96,6 +97,7 @@ class TerminalPrompter:
         self._scheduled = False
         self._mid_line = False
         self._gone = False
+        self._is_interrupted = False
 
     # -- the prompter ------------------------------------------------------------------------------------------
 
@@ -125,6 +127,15 @@ class TerminalPrompter:
         finally:
             with self._lock:
                 self._seats.pop(ask.id, None)
+                if self._is_interrupted and not any(each.cancelled for each in self._seats.values()):
+                    self._is_interrupted = False
+                    # Not at once: first this reply is given back, which the host's own cancel must not overtake.
+                    seat.loop.call_soon(self._tell_interrupt)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the terminal is known to be no more."""
+        return self._gone
 
     def settled(self, ask: Ask, outcome: Outcome, /) -> None:
         """Hear how an ask ended: takes its card away, and says so in a line where the operator has not seen it."""
@@ -219,8 +230,11 @@ class TerminalPrompter:
 
     def _interrupted(self) -> None:
         with self._lock:
+            self._is_interrupted = True
             for seat in self._seats.values():
                 seat.cancelled = True
+
+    def _tell_interrupt(self) -> None:
         if self._on_interrupt is not None:
             try:
                 self._on_interrupt()

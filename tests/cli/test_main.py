@@ -61,7 +61,9 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         ([], "opask: the following arguments are required: COMMAND; see `opask --help`"),
         (["dance"], "opask: argument COMMAND: invalid choice: 'dance'"),
         (["--dance"], "opask: the following arguments are required: COMMAND"),
-        (["run"], "opask run: the following arguments are required: RUNTIME, PROMPT; see `opask run --help`"),
+        (["run"], "opask run: the following arguments are required: RUNTIME; see `opask run --help`"),
+        (["run", "claude"], "opask run: there is no PROMPT"),
+        (["run", "claude", "--", "--model", "m"], "opask run: there is no PROMPT"),
         (
             ["run", "claude", "go", "--wait", "0"],
             "opask run: argument --wait: '0' is no number of seconds above 0",

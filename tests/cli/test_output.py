@@ -181,6 +181,51 @@ async def test_a_feed_whose_reader_has_gone_says_so_once() -> None:
     assert [str(fault) for fault in faults] == ["gone"]
 
 
+async def test_a_feed_holds_back_who_brings_too_much() -> None:
+    """While the output takes nothing there is no more room, and there is some when it has caught up."""
+    release = threading.Event()
+    shown: list[object] = []
+
+    def show(event: Event) -> None:
+        release.wait()
+        shown.append(event)
+
+    feed = Feed(show, lambda error: None)
+    brought = 0
+    with anyio.move_on_after(0.2) as scope:
+        while True:
+            feed.put(TurnStarted())
+            brought += 1
+            await feed.room()
+    assert scope.cancelled_caught
+    assert 1000 <= brought <= 1002
+    release.set()
+    await feed.room()
+    await feed.finish()
+    assert len(shown) == brought
+
+
+async def test_a_feed_drops_what_is_brought_all_the_same() -> None:
+    """Of what nobody takes, no more than so much is kept; there is room again for nothing when its reader has gone."""
+    release = threading.Event()
+    shown: list[object] = []
+
+    def show(event: Event) -> None:
+        release.wait()
+        shown.append(event)
+        if len(shown) == 20:
+            raise BrokenPipeError("gone")
+
+    feed = Feed(show, lambda error: None)
+    for _ in range(50_000):
+        feed.put(TurnStarted())
+    assert feed._items.qsize() <= 16_000
+    release.set()
+    await feed.room()
+    assert feed.is_finished
+    assert len(shown) == 20
+
+
 async def test_an_output_that_blocks_blocks_nobody() -> None:
     """Whoever puts events in goes on while the output takes none, and can give up waiting for it."""
     release = threading.Event()

@@ -14,8 +14,10 @@ from typing import Any, Self
 
 import pytest
 
-from cli_runtimes import ANSWERS, DATABASE, PARTS, SECONDS, Command, child_of, events
+from cli_runtimes import ANSWERS, DATABASE, PARTS, SECONDS, Command, child_of, events, main_of
+from fake_claude import VERSION, fake_claude_at
 from opask.cli.demo_adapter import DemoAdapter
+from opask.registry import support
 
 AGENT = Path(sys.modules[DemoAdapter.__module__].__file__ or "").with_name("demo_agent.py")
 # Stands in for a runtime: the demo's agent, started as the runtime that is named.
@@ -87,11 +89,34 @@ def test_the_runtime_is_started_as_told(tmp_path: Path) -> None:
     assert out.splitlines()[0] == repr([["--model", "m", "--events", "--", "build it"], str(tmp_path), "ü"])
 
 
+@pytest.mark.parametrize("rest", [(), ("--", "--model", "m")])
+def test_a_prompt_may_begin_with_a_dash(tmp_path: Path, rest: tuple[str, ...]) -> None:
+    """One word that looks like an option is the prompt behind a ``--``; a second one begins the runtime's own."""
+    script = "say('turn_started'); say('text', text=repr(sys.argv[1:])); end()"
+    command = Command(tmp_path, "run", "demo", "--surface", "none", "--", "-word", *rest, runtime=script)
+    code, out, _ = command.ends()
+    assert code == 0
+    assert out.splitlines()[0] == repr([*rest[1:], "--", "-word"])
+
+
 def test_a_program_can_be_named(tmp_path: Path) -> None:
     """--bin takes the place of the program on the PATH; one that is not there is named, with exit code 2."""
     code, out, err = run(tmp_path, "", "--surface", "none", "--bin", "/nowhere/claude").ends()
     assert (code, out) == (2, "")
     assert err == "opask run: demo: there is no program '/nowhere/claude'; install it, or give its path\n"
+
+
+def test_the_version_is_held_against_the_verified_one(tmp_path: Path) -> None:
+    """A line says how the runtime's version stands to the one that the route was seen to work at."""
+    program = fake_claude_at(tmp_path)
+    nowhere = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}
+    command = Command(tmp_path, "run", "claude", "go", "--answers", "{}", "--bin", str(program), env=nowhere)
+    _, out, _ = command.ends()
+    version = VERSION.split(maxsplit=1)[0]
+    known = support("claude", version)
+    assert known.seen_version is not None
+    assert f"· {known.summary}\n" in out
+    assert f"{version}: route mcp-stdio verified at {known.seen_version}" in known.summary
 
 
 def test_a_route_that_nobody_saw_is_refused(tmp_path: Path) -> None:
@@ -155,7 +180,9 @@ def test_a_wait_that_runs_out_is_named(tmp_path: Path) -> None:
 def test_a_deaf_runtime_is_ended_by_a_second_ctrl_c(tmp_path: Path) -> None:
     """The first SIGINT leaves the runtime time to end; the second one takes it."""
     script = (
-        "signal.signal(signal.SIGINT, lambda *_: say('text', text='heard'));"
+        "heard = json.dumps({'type': 'text', 'text': 'heard'}).encode() + b'\\n';"
+        # Not by `say`, which it may interrupt.
+        "signal.signal(signal.SIGINT, lambda *_: os.write(1, heard));"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN); say('turn_started'); say('text', text='up')\n"
         "while True: time.sleep(60)"
     )
@@ -209,6 +236,22 @@ def test_a_reader_that_goes_away_ends_the_run(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_reader_that_goes_away_while_a_question_waits_ends_the_run(tmp_path: Path) -> None:
+    """A question that nobody can read any more is unavailable, the run fails, and stderr names both."""
+    command = run(tmp_path, ASKS)
+    command.until("Answer with")
+    assert command.process.stdout is not None
+    command.process.stdout.close()
+    assert command.process.wait(SECONDS) == 1
+    assert command.process.stderr is not None
+    told = command.process.stderr.read()
+    assert told == ("opask run: nobody reads the output any more; demo is ended; asked once, 1 unavailable\n")
+    command.process.stderr.close()
+    assert command.process.stdin is not None
+    command.process.stdin.close()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_output_that_nobody_takes_does_not_hold_an_interrupted_run(tmp_path: Path) -> None:
     """With stdout full and unread, a run can still be interrupted."""
     script = "say('turn_started')\nfor _ in range(3000): say('text', text='x' * 1000)\nsys.stderr.write('said'); time.sleep(60)"
@@ -226,18 +269,21 @@ class Terminal:
     Args:
         folder: its temporary folder.
         arguments: the command's.
+        runtime: the script of a runtime that stands in for any that is named.
+        stdout: where its output goes, in place of the terminal.
     """
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(
+        self, folder: Path, *arguments: str, runtime: str | None = None, stdout: int | None = None
+    ) -> None:
         self._leader, terminal = pty.openpty()
-        script = "import sys; from opask.cli import main; sys.exit(main(sys.argv[1:]))"
         env = {
             name: value for name, value in os.environ.items() if name not in {"XDG_RUNTIME_DIR", "NO_COLOR"}
         }
         self.process = subprocess.Popen(
-            [sys.executable, "-c", script, *arguments],
+            [sys.executable, "-c", *main_of(runtime), *arguments],
             stdin=terminal,
-            stdout=terminal,
+            stdout=terminal if stdout is None else stdout,
             stderr=terminal,
             env={**env, "TMPDIR": str(folder), "TERM": "xterm", "PYTHONUTF8": "1"},
             start_new_session=True,
@@ -292,3 +338,19 @@ def test_ctrl_c_on_a_card_ends_the_run(tmp_path: Path) -> None:
         assert "opask demo: ended by SIGINT; demo is ended" in shown
         assert terminal.process.wait(SECONDS) == 130
     assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_on_a_card_is_recorded_as_the_operators(tmp_path: Path) -> None:
+    """The host's own cancel, which follows, does not overtake what the operator decided."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    options = ("run", "demo", "build it", "--allow-unverified", "--events")
+    with (tmp_path / "events").open("w+") as out:
+        with Terminal(folder, *options, runtime=ASKS, stdout=out.fileno()) as terminal:
+            terminal.until("Ctrl-C cancel")
+            terminal.press("\x03")
+            terminal.until("asked once, 1 cancelled")
+            assert terminal.process.wait(SECONDS) == 130
+        out.seek(0)
+        (resolved,) = [event for event in events(out.read()) if event["event"] == "question_resolved"]
+    assert (resolved["outcome"], resolved["by"]) == ("cancelled", "operator")

@@ -335,6 +335,34 @@ async def test_an_output_that_nobody_reads_makes_the_ask_unavailable(pipe: Pipe)
         sink.close()
 
 
+async def test_a_reader_that_goes_while_a_question_waits_makes_it_unavailable(pipe: Pipe) -> None:
+    """Nothing has to be written to see it, and a line that comes too late is no answer."""
+    reader, writer = os.pipe()
+    sink = os.fdopen(writer, "w")
+    prompter = PlainPrompter(stdin=pipe.stdin, stdout=sink)
+    replies: list[Reply] = []
+
+    async def ask() -> None:
+        replies.append(await prompter.ask(ask_of(NAME)))
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            shown = b""
+            while not shown.endswith(b"> "):
+                await anyio.wait_readable(reader)
+                shown += os.read(reader, 4096)
+            assert not prompter.is_gone
+            os.close(reader)
+    (reply,) = replies
+    assert isinstance(reply, Unavailable)
+    assert "nobody reads the questions any more" in reply.reason
+    assert prompter.is_gone
+    assert not prompter.available("session-1")
+    with pytest.raises(BrokenPipeError):
+        sink.close()
+
+
 # -- who is there ----------------------------------------------------------------------------------------------
 
 
