@@ -297,12 +297,12 @@ async def test_alt_with_a_key_is_not_escape_and_that_key(stage: Stage) -> None:
 
 async def test_ctrl_c_cancels_and_tells_the_host(caplog: pytest.LogCaptureFixture) -> None:
     """Ctrl-C cancels the ask and all that wait behind it, takes the card away, and calls the host once they know."""
-    asked: list[Asked] = []
+    waiting: list[Asked] = []
     interrupts: list[list[Reply | None]] = []
-    with Stage(on_interrupt=lambda: interrupts.append([each.reply for each in asked])) as stage:
+    with Stage(on_interrupt=lambda: interrupts.append([each.reply for each in waiting])) as stage:
         asks = [ask_of(DATABASE), ask_of(PARTS, ask_id="ask-2")]
         async with asking(stage.prompter, *asks) as (first, second):
-            asked += [first, second]
+            waiting += [first, second]
             await stage.until("1 more waiting")
             stage.keys(CTRL_C)
         assert first.reply == second.reply == Cancelled("operator")
