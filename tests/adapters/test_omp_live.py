@@ -489,7 +489,8 @@ async def test_a_list_that_is_long_under_way_is_waited_for(
     refuse: Sequence[str], omp: Path, isolation: Isolation, tmp_path: Path
 ) -> None:
     """Where the bridge's messages take much longer than omp waits, the tool is in the first request all the same."""
-    expect = Expect(system_contains=(DEVICE,)) if refuse else Expect(offered=(ASK,))
+    # The clause names the device as well; in omp's own list stands a description behind it.
+    expect = Expect(system_contains=(f"{DEVICE} — ",)) if refuse else Expect(offered=(ASK,))
     async with set_stage(scenario(says("Done.", expect=expect)), isolation) as stage_:
         slow = slow_interpreter(tmp_path, 1.5)
         run = await hosted(stage_, omp, answers={}, refuse=refuse, interpreter=str(slow))
