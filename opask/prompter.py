@@ -57,13 +57,12 @@ def use_prompter(prompter: Prompter | None) -> Iterator[None]:
 
 
 class Wait(Protocol):
-    """The bounded wait of one ask, in the hand of the prompter that is asked.
+    """The bounded wait of one ask, in the hand of the prompter that is asked."""
 
-    Attributes:
-        latest: the latest that the wait can be made to last (aware, UTC), as the route allows; None for no bound.
-    """
-
-    latest: datetime | None
+    @property
+    def latest(self) -> datetime | None:
+        """The latest that the wait can be made to last (aware, UTC), as the route allows; None for no bound."""
+        ...
 
     def extend(self, until: datetime, /) -> None:
         """Let the wait last until then, or `latest` where that is earlier; never shorter. Thread-safe, never blocks.

@@ -86,6 +86,7 @@ class OpenAsk:
         started: when it was opened, on the loop's clock.
         told_at: when its result was last written, or was lost with a connection.
         losses: how often a connection that waited for it has ended.
+        wait: how long the operator may take, None for unbounded.
     """
 
     ask: Ask
@@ -97,6 +98,7 @@ class OpenAsk:
     started: float = field(factory=anyio.current_time)
     told_at: float | None = None
     losses: int = 0
+    wait: timedelta | None = None
 
 
 class AskDesk:
@@ -228,6 +230,12 @@ class AskDesk:
             if ask_id is None or entry.ask.id == ask_id:
                 self._decide(entry, Cancelled(by))
 
+    def extend(self, ask_id: str, until: datetime) -> None:
+        """Let an open ask wait until then; never shorter than it would."""
+        entry = self._open.get(ask_id)
+        if entry is not None and entry.wait is not None:
+            entry.wait = max(entry.wait, until - entry.ask.asked_at)
+
     def turn_ended(self, ask_ids: tuple[str, ...]) -> None:
         """Take in that the turn of these asks is over."""
         for ask_id in ask_ids:
@@ -286,7 +294,7 @@ class AskDesk:
             meta=dict(meta),
         )
         ask = self._listener.arrived(ask)
-        entry = OpenAsk(ask, {link})
+        entry = OpenAsk(ask, {link}, wait=self._wait)
         self._open[ask.id] = entry
         entry.tell = self._listener.put(ask, lambda reply: self._replied(entry, reply))
         return entry
@@ -294,24 +302,23 @@ class AskDesk:
     async def _waited(
         self, entry: OpenAsk, progress: Callable[[float, str], Awaitable[object]] | None
     ) -> None:
-        until = self._deadline(entry)
         while not entry.decided.is_set():
             beat = math.inf if progress is None else anyio.current_time() + self._heartbeat
-            with anyio.CancelScope(deadline=min(until, beat)):
+            with anyio.CancelScope(deadline=min(self._deadline(entry), beat)):
                 await entry.decided.wait()
             if entry.decided.is_set():
                 return
-            if anyio.current_time() >= until:
+            if anyio.current_time() >= self._deadline(entry):  # it may be later by now
                 self._time_out(entry)
             elif progress is not None:
                 await progress(anyio.current_time() - entry.started, "waiting for the operator")
 
     def _deadline(self, entry: OpenAsk) -> float:
-        return math.inf if self._wait is None else entry.started + self._wait.total_seconds()
+        return math.inf if entry.wait is None else entry.started + entry.wait.total_seconds()
 
     def _time_out(self, entry: OpenAsk) -> None:
-        assert self._wait is not None
-        self._decide(entry, TimedOut(self._wait))
+        assert entry.wait is not None
+        self._decide(entry, TimedOut(entry.wait))
 
     def _replied(self, entry: OpenAsk, reply: object) -> None:
         """Take in what the prompter gave back; called on the bridge's loop."""
@@ -370,12 +377,15 @@ class AskDesk:
             self._untold.pop(key, None)
 
     async def _orphan(self, entry: OpenAsk, loss: int) -> None:
-        deadline = self._deadline(entry)
         until = anyio.current_time() + self._grace
-        if entry.outcome is None and deadline < until:
-            with anyio.CancelScope(deadline=deadline):
+
+        def is_undecided() -> bool:
+            return entry.outcome is None and not entry.links and entry.losses == loss
+
+        while is_undecided() and self._deadline(entry) < until:
+            with anyio.CancelScope(deadline=self._deadline(entry)):
                 await entry.decided.wait()
-            if entry.outcome is None and not entry.links and entry.losses == loss:
+            if is_undecided() and anyio.current_time() >= self._deadline(entry):
                 self._time_out(entry)
         with anyio.CancelScope(deadline=until):
             await entry.left.wait()

@@ -15,7 +15,7 @@ import anyio
 
 from opask.bridge.threads import HostLoop, ends_process, in_daemon_thread
 from opask.outcomes import Cancelled, Outcome, Unavailable
-from opask.prompter import Prompter
+from opask.prompter import Prompter, Wait, use_wait
 from opask.questions import Ask
 
 __all__ = ["Prompting", "operator_there"]
@@ -44,6 +44,7 @@ class Prompting:
         ask: what is asked.
         context: the context that the prompter runs in, the host's own of when it attached.
         on_reply: told what the prompter gave back, unchecked; called on the host's loop, must not block.
+        wait: the ask's wait, for the prompter to extend; see `opask.prompter.current_wait`.
     """
 
     def __init__(
@@ -53,9 +54,12 @@ class Prompting:
         ask: Ask,
         context: contextvars.Context,
         on_reply: Callable[[object], object],
+        *,
+        wait: Wait | None = None,
     ) -> None:
         self._host = host
         self._context = context
+        self._wait = wait
         self._prompter = prompter
         self._ask = ask
         self._on_reply = on_reply
@@ -68,8 +72,12 @@ class Prompting:
 
     def start(self) -> None:
         """Begin, from any thread. Where the host's loop has ended, the reply is `Unavailable` at once."""
-        if not self._context.copy().run(self._host.post, self._begin):
+        if not self._context.copy().run(self._post):
             self._on_reply(Unavailable("the host's event loop has ended"))
+
+    def _post(self) -> bool:
+        with use_wait(self._wait):
+            return self._host.post(self._begin)
 
     def settle(self, outcome: Outcome) -> None:
         """Tell the prompter how the ask ended, from any thread; ends a call of ``ask`` that still runs."""

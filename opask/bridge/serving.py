@@ -8,7 +8,7 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -121,6 +121,10 @@ class ServedSession:
     def cancel(self, ask_id: str | None) -> None:
         """Cancel one open ask, or all, for the host."""
         self._thread.post(lambda: self.desk.cancel(ask_id, "host"))
+
+    def extend(self, ask_id: str, until: datetime) -> None:
+        """Let an open ask wait longer."""
+        self._thread.post(lambda: self.desk.extend(ask_id, until))
 
     def turn_ended(self, ask_ids: tuple[str, ...]) -> None:
         """Abandon asks whose turn is over."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextvars
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from datetime import timedelta
+from contextlib import suppress
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self
 
 import anyio
 import anyio.to_thread
-from attrs import evolve
+from attrs import evolve, field, frozen
 
 from opask.adapters import Adapter, Conversation, DuplexConversation, Message
 from opask.bridge.overlays import bring_back, lay
@@ -73,6 +74,10 @@ class Desk(Protocol):
         """Cancel one open ask, or all, for the host."""
         ...
 
+    def extend(self, ask_id: str, until: datetime) -> None:
+        """Let an open ask wait longer."""
+        ...
+
     def turn_ended(self, ask_ids: tuple[str, ...]) -> None:
         """Abandon asks whose turn is over."""
         ...
@@ -88,6 +93,19 @@ class Desk(Protocol):
     def close(self) -> None:
         """Close the socket and settle what is open; waits until it is done, but not in a listener. Idempotent."""
         ...
+
+
+@frozen
+class _AskWait:
+    """The wait of one ask; implements `opask.prompter.Wait`."""
+
+    latest: datetime | None
+    _ask_id: str
+    _desk: Desk = field(repr=False)
+
+    def extend(self, until: datetime, /) -> None:
+        """Let it last until then, or `latest` where that is earlier."""
+        self._desk.extend(self._ask_id, until if self.latest is None else min(until, self.latest))
 
 
 class Session:
@@ -441,9 +459,21 @@ class Session:
         if self._prompter is None:
             on_reply(Unavailable("the host attached no prompter"))
             return lambda outcome: None
-        prompting = Prompting(self._host, self._prompter, ask, self._context, on_reply)
+        prompting = Prompting(
+            self._host, self._prompter, ask, self._context, on_reply, wait=self._wait_of(ask)
+        )
         prompting.start()
         return prompting.settle
+
+    def _wait_of(self, ask: Ask) -> _AskWait | None:
+        """Return the ask's wait, which may grow as far as the launch can hold a call."""
+        if self._desk is None or ask.deadline is None:
+            return None
+        latest = None
+        if self._plan is not None and self._plan.ceiling is not None:
+            with suppress(OverflowError):  # a ceiling of more than all time is none
+                latest = max(ask.deadline, ask.asked_at + self._plan.ceiling - _WAIT_MARGIN)
+        return _AskWait(latest, ask.id, self._desk)
 
     # -- the host's hand on it -------------------------------------------------------------------------------------
 
