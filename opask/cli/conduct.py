@@ -54,6 +54,7 @@ class Errand:
         prompt: what the agent is to do.
         operator: who is asked.
         cwd: where it runs, absolute; here, unless told.
+        refuse: names of changes of the launch that are not wanted.
         wait: how long the operator may take for an ask; None for as long as it takes.
         as_events: whether events go to stdout, for a program, in place of the turn.
         allow_unverified: whether a route that nobody has seen to work may be used.
@@ -67,6 +68,7 @@ class Errand:
     prompt: str
     operator: Operator
     cwd: Path = field(factory=Path.cwd)
+    refuse: frozenset[str] = frozenset()
     wait: timedelta | None = timedelta(minutes=5)
     as_events: bool = False
     allow_unverified: bool = False
@@ -166,7 +168,9 @@ class _Conductor:
                 session.subscribe(self._order.hear)
             # Before the scope's cancellation reaches the prompter: it is the host that cancels, not its shutdown.
             self._stopping.first = session.cancel
-            plan = session.plan_launch(LaunchRequest(errand.argv, errand.env, cwd=errand.cwd))
+            plan = session.plan_launch(
+                LaunchRequest(errand.argv, errand.env, cwd=errand.cwd, refuse=errand.refuse)
+            )
             if self._prompter is not None and not plan.questions:
                 self._note(
                     f"{plan.reason}: the agent runs without the ask tool; --answers would give it answers"

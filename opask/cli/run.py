@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Collection
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from opask.cli import UsageError
 from opask.cli.operators import add_arguments, chosen
+
+if TYPE_CHECKING:
+    from opask.adapters import Adapter
+    from opask.launch import LaunchRequest
 
 __all__ = ["configure", "run"]
 
@@ -51,6 +57,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also where the registry has not seen that this runtime's agents can ask",
     )
+    parser.add_argument(
+        "--refuse",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="leave one change of the launch undone, such as direct-tools; may be repeated. The page on each runtime has "
+        "a table of them, and a name that is none is answered with a list",
+    )
     usage = parser.format_usage().removeprefix("usage: ").rstrip().replace("[PROMPT]", "PROMPT")
     parser.usage = f"{usage} [-- RUNTIME ARGUMENTS…]"
 
@@ -84,6 +98,26 @@ def _prompt(args: argparse.Namespace) -> tuple[str, list[str]]:
     return words[0], rest
 
 
+def _check_refused(adapter: Adapter, names: list[str], request: LaunchRequest) -> None:
+    """Check that each name is that of a change that the adapter can make.
+
+    Raises:
+        UsageError: one is not.
+    """
+    from opask.launch import Endpoint
+
+    if not names:
+        return
+    known: Collection[str] | None = getattr(adapter, "changes", None)
+    if known is None:  # an adapter that does not list them: those of this launch, which is not done yet
+        endpoint = Endpoint(("relay",), folder=Path("/nonexistent"), wait=None)
+        known = [change.name for change in adapter.plan_launch(request, endpoint).changes]
+    for name in names:
+        if name not in known:
+            there = f"it has: {', '.join(sorted(known))}" if known else "it makes none that can be refused"
+            raise UsageError(f"--refuse {name}: {adapter.runtime} has no such change; {there}")
+
+
 def run(args: argparse.Namespace) -> int:
     """Run the agent.
 
@@ -96,6 +130,7 @@ def run(args: argparse.Namespace) -> int:
     from opask.adapters import CommandLineAdapter, adapter
     from opask.cli.conduct import Errand, conduct
     from opask.installed import told_version
+    from opask.launch import LaunchRequest
 
     prompt, rest = _prompt(args)
     operator = chosen(args)
@@ -113,15 +148,19 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"{args.runtime} is a protocol, not a program; name the agent's program with --bin")
     version_argv = getattr(found, "version_argv", None)
     asks_version = () if version_argv is None else version_argv(program, rest)
+    cwd = (args.cwd or Path()).resolve()
+    request = LaunchRequest(found.default_argv(program, prompt, rest), os.environ, cwd=cwd)
+    _check_refused(found, args.refuse, request)
     return conduct(
         Errand(
             command="run",
             adapter=found,
-            argv=tuple(found.default_argv(program, prompt, rest)),
-            env=dict(os.environ),
+            argv=request.argv,
+            env=dict(request.env),
             prompt=prompt,
             operator=operator,
-            cwd=(args.cwd or Path()).resolve(),
+            cwd=cwd,
+            refuse=frozenset(args.refuse),
             wait=args.wait,
             as_events=args.events,
             allow_unverified=args.allow_unverified,

@@ -99,6 +99,39 @@ def test_a_prompt_may_begin_with_a_dash(tmp_path: Path, rest: tuple[str, ...]) -
     assert out.splitlines()[0] == repr([*rest[1:], "--", "-word"])
 
 
+def test_a_change_of_the_launch_can_be_refused(tmp_path: Path) -> None:
+    """--refuse leaves a change undone, be it repeated; the ask server itself cannot be left out."""
+    program = tmp_path / "omp"
+    program.write_text('#!/bin/sh\nprintf "%s\\n" "$@" >"$ARGV"\n', encoding="utf-8")
+    program.chmod(0o755)
+    options = ("--answers", "{}", "--allow-unverified", "--bin", str(program))
+    given = []
+    for refuse in ((), ("--refuse", "clause"), ("--refuse", "clause", "--refuse=native-ask-denied")):
+        told = tmp_path / "argv"
+        code, _, _ = Command(tmp_path, "run", "omp", "go", *options, *refuse, env={"ARGV": str(told)}).ends()
+        assert code == 1  # it is no agent
+        given.append(told.read_text(encoding="utf-8"))
+    assert ["--append-system-prompt" in argv for argv in given] == [True, False, False]
+    assert ["--config" in argv for argv in given] == [True, True, True]
+    code, _, err = Command(tmp_path, "run", "omp", "go", *options, "--refuse", "ask-server").ends()
+    assert (code, "ask-server" in err) == (2, True)
+
+
+def test_a_change_that_is_none_cannot_be_refused(tmp_path: Path) -> None:
+    """A name that is no change of the runtime's is a usage error that lists them all."""
+    code, out, err = Command(tmp_path, "run", "omp", "go", "--answers", "{}", "--refuse", "direct").ends()
+    assert (code, out) == (2, "")
+    assert err.startswith(
+        "opask run: --refuse direct: omp has no such change; it has: ask-allowed, ask-server, "
+    )
+    assert "direct-tools" in err
+    code, _, err = run(tmp_path, "", "--answers", "{}", "--refuse", "x").ends()
+    assert (code, err) == (
+        2,
+        "opask run: --refuse x: demo has no such change; it makes none that can be refused\n",
+    )
+
+
 def test_a_program_can_be_named(tmp_path: Path) -> None:
     """--bin takes the place of the program on the PATH; one that is not there is named, with exit code 2."""
     code, out, err = run(tmp_path, "", "--surface", "none", "--bin", "/nowhere/claude").ends()
