@@ -51,6 +51,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--claim", action="append", default=[], metavar="ID", help="try this claim alone; may be given again"
     )
+    parser.add_argument(
+        "--live-model",
+        action="store_true",
+        help="try it on a real model instead, with your own login and at your own cost; never done unasked",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
 
 
@@ -58,7 +63,8 @@ def run(args: argparse.Namespace) -> int:
     """Probe, and print what was found.
 
     Returns:
-        1 where the registry calls the route verified and a claim did not hold, else 0; 128+n where signal n ended it.
+        1 where a claim did not hold that the registry calls verified, or of a real model; else 0; 128+n where signal n
+        ended it.
 
     Raises:
         OpaskError: it cannot be probed, or not be recorded.
@@ -78,6 +84,7 @@ def run(args: argparse.Namespace) -> int:
         records=args.record,
         is_long=args.long,
         only=tuple(args.claim),
+        live_model=args.live_model,
     )
     teller = _Teller(quiet=args.json)
     program = command.find_program(errand, teller.note)

@@ -10,6 +10,7 @@ from typing import Any
 
 from attrs import frozen
 
+from opask.adapters import adapter
 from opask.errors import OpaskError
 from opask.registry import shipped_path
 from opask.versions import is_version
@@ -18,6 +19,7 @@ from . import recordings
 from .claims import CLAIMS
 from .comparison import Comparison, compare
 from .install import install, installed
+from .live_model import live_probe
 from .probe import Report, Watch, case_of, probe
 from .profiles import profile
 
@@ -37,10 +39,11 @@ class Errand:
         records: whether a recording and the row's observation are to be written.
         is_long: whether the claims that take minutes are tried.
         only: ids of the claims to try; all by default.
+        live_model: whether a real model is tried, on the user's own login, in place of the scripted one.
 
     Raises:
-        OpaskError: there is no such claim, there would be too little to record, or a program and a version are
-            both named.
+        OpaskError: there is no such claim, there would be too little to record, a program and a version are
+            both named, or a real model is to be tried in what is the script's.
     """
 
     runtime: str
@@ -51,6 +54,7 @@ class Errand:
     records: bool = False
     is_long: bool = False
     only: tuple[str, ...] = ()
+    live_model: bool = False
 
     def __attrs_post_init__(self) -> None:
         if self.version is not None and self.program is not None:
@@ -63,6 +67,14 @@ class Errand:
                 raise OpaskError(f"there is no claim {name!r}; there is {', '.join(known)}")
         if self.only and self.records:
             raise OpaskError("a recording stands for all claims: leave --claim out, or --record")
+        for option, is_given in (
+            ("--record", self.records),
+            ("--claim", bool(self.only)),
+            ("--long", self.is_long),
+            ("--route", self.route is not None),
+        ):
+            if self.live_model and is_given:
+                raise OpaskError(f"{option} is about the scripted model: leave it out, or --live-model")
 
 
 @frozen
@@ -103,12 +115,16 @@ def find_program(errand: Errand, notify: Callable[[str], object]) -> Path:
     Raises:
         OpaskError: it is not there, is not to be installed, or cannot be.
     """
-    known = profile(errand.runtime, errand.route)
-    if errand.program is not None:
-        found = shutil.which(errand.program)
+    named = errand.program
+    if errand.live_model and named is None and errand.version is None and not errand.installs:
+        named = getattr(adapter(errand.runtime), "program", "") or errand.runtime  # the user's own
+    if named is not None:
+        found = shutil.which(named)
         if found is None:
-            raise OpaskError(f"--bin {errand.program}: there is no such program; name one that can be run")
+            where = f"--bin {named}" if errand.program else named
+            raise OpaskError(f"{where}: there is no such program; name one that can be run with --bin")
         return Path(found).absolute()
+    known = profile(errand.runtime, errand.route)
     if errand.installs:
         notify(f"installing {known.runtime}, unless it is there")
         return install(known.runtime, errand.version)
@@ -127,6 +143,8 @@ async def conduct(errand: Errand, program: Path, watch: Watch, notify: Callable[
     Raises:
         OpaskError: it cannot be probed, or not be recorded.
     """
+    if errand.live_model:
+        return Result(await live_probe(errand.runtime, program, watch=watch))
     case = case_of(errand.runtime, errand.route, program)
     report = await probe(case, long=errand.is_long, only=errand.only, watch=watch)
     comparison = compare(report, case.row, shipped_path())

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import anyio
 from attrs import evolve, frozen
@@ -28,10 +28,24 @@ from .runtimes import probed_runtime
 from .sandbox import NoNamespace, fresh_sandbox, loopback_namespace
 from .verdicts import Held, NotApplicable, NotHeld, Verdict, sound
 
-__all__ = ["Finding", "Report", "Watch", "case_of", "probe", "this_platform", "try_claim"]
+__all__ = ["Claimed", "Finding", "Report", "Watch", "case_of", "probe", "this_platform", "try_claim"]
 
 _VERSION_S: Final = 60.0  # an older claude is a large script, and the machine may be busy
 _SECONDS: Final = 1  # digits
+
+
+class Claimed(Protocol):
+    """What a finding is about."""
+
+    @property
+    def id(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def says(self) -> str:
+        """What it says, in a sentence."""
+        ...
 
 
 @frozen
@@ -44,7 +58,7 @@ class Finding:
         seconds: how long it took.
     """
 
-    claim: Claim
+    claim: Claimed
     verdict: Verdict
     seconds: float = 0.0
 
@@ -72,6 +86,7 @@ class Report:
         support: what the registry says of this version.
         day: the day, UTC.
         findings: one a claim.
+        is_live: whether it was a real model.
     """
 
     runtime: str
@@ -82,6 +97,7 @@ class Report:
     support: Support
     day: date
     findings: tuple[Finding, ...]
+    is_live: bool = False
 
     def count(self, kind: type[Verdict]) -> int:
         """Count the claims of a verdict."""
@@ -89,8 +105,8 @@ class Report:
 
     @property
     def contradicts(self) -> bool:
-        """Whether the registry calls the route verified, and a claim did not hold."""
-        return self.support.status == "verified" and self.count(NotHeld) > 0
+        """Whether a claim did not hold that the registry calls verified, or a real model was asked for."""
+        return (self.is_live or self.support.status == "verified") and self.count(NotHeld) > 0
 
     def to_json(self) -> dict[str, Any]:
         """Give the report as plain data."""
@@ -99,6 +115,7 @@ class Report:
             "route": self.route,
             "version": self.version,
             "platform": self.platform,
+            "live_model": self.is_live,
             "isolation": self.isolation,
             "status": self.support.status,
             "seen_version": self.support.seen_version,
@@ -117,7 +134,7 @@ class Watch:
         ends: called with what was found of it.
     """
 
-    begins: Callable[[Claim], object] = lambda claim: None
+    begins: Callable[[Claimed], object] = lambda claim: None
     ends: Callable[[Finding], object] = lambda finding: None
 
 

@@ -95,6 +95,14 @@ def test_a_report_for_programs(tmp_path: Path) -> None:
         (("claude", "--claim=moon"), "opask probe: there is no claim 'moon'; there is single, multi, "),
         (("claude", "--bin=/nowhere/claude"), "opask probe: --bin /nowhere/claude: there is no such program"),
         (("claude", "--record", "--claim=single"), "opask probe: a recording stands for all claims"),
+        (
+            ("claude", "--live-model", "--long"),
+            "opask probe: --long is about the scripted model: leave it out",
+        ),
+        (
+            ("claude", "--live-model", "--bin=/nowhere"),
+            "opask probe: --bin /nowhere: there is no such program",
+        ),
         (("claude",), "opask probe: claude 2.1.332 is not installed in "),
         (("claude", "--version=2.1.63"), "opask probe: claude 2.1.63 is not installed in "),
         (("claude", "--version=latest"), "opask probe: --version 'latest' is no version; name it exactly"),
@@ -123,6 +131,7 @@ def test_help_has_an_example() -> None:
         "--install",
         "--record",
         "--long",
+        "--live-model",
         "--json",
         "opask probe claude --install",
     ):
