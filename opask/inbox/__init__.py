@@ -45,6 +45,8 @@ from opask.inbox.refusals import (
     UnknownSessionError,
     WrongSessionError,
 )
+from opask.inbox.rules import outcome_of
+from opask.inbox.showing import show
 from opask.inbox.sqlite import SqliteStore, default_path
 from opask.inbox.store import Host, Store
 
@@ -86,7 +88,9 @@ __all__ = [
     "default_path",
     "entry_to_json",
     "follow_up",
+    "outcome_of",
     "place",
     "session_to_json",
+    "show",
     "update_to_json",
 ]

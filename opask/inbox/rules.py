@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Final
+from datetime import datetime, timedelta
+from typing import Final, Literal
 
 from attrs import evolve
 
@@ -23,7 +23,7 @@ from opask.inert import shorten
 from opask.outcomes import Abandoned, Answered, Cancelled, Outcome, Skipped, TimedOut, Unavailable
 from opask.questions import check_answers
 
-__all__ = ["TRANSITIONS", "extended", "lost", "resolved", "settled"]
+__all__ = ["TRANSITIONS", "extended", "lost", "outcome_of", "resolved", "settled"]
 
 TRANSITIONS: Final[Mapping[State, frozenset[State]]] = {
     "pending": frozenset(
@@ -51,11 +51,12 @@ TRANSITIONS: Final[Mapping[State, frozenset[State]]] = {
 """The states that each state can become."""
 
 _NAME_LENGTH = 60
-_ABANDONED = {
+_ABANDONED: Final[Mapping[Literal["agent", "disconnect", "turn_end"], str]] = {
     "agent": "the agent cancelled the call",
     "disconnect": "the agent's connection ended",
     "turn_end": "the agent's turn ended",
 }
+_WHY_ABANDONED: Final = {reason: why for why, reason in _ABANDONED.items()}
 _ENDED = {
     "timed_out": "the wait ran out",
     "abandoned": "the agent no longer waits",
@@ -172,6 +173,32 @@ def lost(entry: Entry, *, now: datetime) -> Entry:
             settled_at=now,
         )
     return entry
+
+
+def outcome_of(entry: Entry) -> Outcome | None:
+    """Return how an ask ended, as whoever did not answer it is to hear; None while nobody has decided.
+
+    An answer that is committed counts; one that did not reach the agent is what the agent was told instead.
+    """
+    by = entry.by or "operator"
+    kind = entry.told if entry.state == "undelivered" else entry.state
+    match kind:
+        case "pending":
+            return None
+        case "answered" | "delivered":
+            assert isinstance(entry.reply, Answered)
+            return evolve(entry.reply, by=by)
+        case "skipped":
+            return Skipped(by)
+        case "cancelled":
+            return Cancelled("operator" if entry.reply is not None else "host")
+        case "timed_out":
+            waited = timedelta(0) if entry.deadline is None else entry.deadline - entry.ask.asked_at
+            return TimedOut(max(waited, timedelta(0)))
+        case "unavailable":
+            return Unavailable(entry.reason or "nobody could be asked")
+        case _:
+            return Abandoned(_WHY_ABANDONED.get(entry.reason or "", "disconnect"))
 
 
 def _must_be_pending(entry: Entry, now: datetime) -> None:

@@ -1,0 +1,141 @@
+"""A surface on an inbox: shows what waits there by a prompter, and hands its decisions in."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+import anyio
+from anyio.abc import TaskGroup
+from attrs import evolve
+
+from opask.inbox.entries import Entry, EntryChanged, Snapshot, Update
+from opask.inbox.presence import attend
+from opask.inbox.refusals import RefusedError, UnknownAskError
+from opask.inbox.rules import outcome_of
+from opask.inbox.store import Store
+from opask.inert import inert_line
+from opask.outcomes import Abandoned, Answered, Cancelled, Outcome, Reply, Skipped, Unavailable
+from opask.prompter import Prompter
+from opask.questions import Ask
+
+__all__ = ["show"]
+
+_END_S: Final = 1.0
+_logger = logging.getLogger("opask.inbox")
+
+
+async def show(
+    store: Store, surface: Prompter, name: str, *, session_ids: Iterable[str] | None = None
+) -> None:
+    """Show an inbox's asks on a surface, and give the inbox what is decided there.
+
+    Several surfaces may show the same inbox: the first decision wins, and each of the others hears of it by its
+    ``settled``. Runs until it is cancelled, or the surface says that nobody is there any more; as long as it runs it
+    holds a lease, so that agents know of an operator.
+
+    Args:
+        store: the inbox.
+        surface: where asks are shown: any prompter. One that cannot show an ask leaves it to the others.
+        name: what the surface is called in the inbox, as its replies have it in ``by``.
+        session_ids: the sessions whose asks it shows; all by default.
+    """
+    covered = None if session_ids is None else frozenset(session_ids)
+    async with attend(store, name, session_ids=covered), anyio.create_task_group() as tasks:
+        showing = _Showing(store, surface, name, covered, tasks)
+        try:
+            async for update in store.watch():
+                await showing.hear(update)
+        finally:
+            await showing.close()
+
+
+class _Showing:
+    def __init__(
+        self, store: Store, surface: Prompter, name: str, covered: frozenset[str] | None, tasks: TaskGroup
+    ) -> None:
+        self._store = store
+        self._surface = surface
+        self._name = name
+        self._covered = covered
+        self._tasks = tasks
+        self._shown: dict[str, tuple[Ask, anyio.CancelScope]] = {}
+        self._decided: set[str] = set()  # here, and not known yet to have reached the agent
+
+    async def hear(self, update: Update) -> None:
+        """Take in a change."""
+        if isinstance(update, EntryChanged):
+            self._take(update.entry)
+        elif isinstance(update, Snapshot):
+            for missed in self._shown.keys() - {entry.id for entry in update.entries}:
+                self._end(missed, await self._outcome(missed))
+            for entry in update.entries:
+                self._take(entry)
+
+    async def close(self) -> None:
+        """Tell the surface what became of what it showed, as far as that is known."""
+        with anyio.CancelScope(shield=True), anyio.move_on_after(_END_S):
+            for ask_id in list(self._shown):
+                self._end(ask_id, await self._outcome(ask_id))
+
+    def _take(self, entry: Entry) -> None:
+        if self._covered is not None and entry.session_id not in self._covered:
+            return
+        if entry.id not in self._shown:
+            if entry.state == "pending":
+                self._shown[entry.id] = evolve(entry.ask, deadline=entry.deadline), anyio.CancelScope()
+                self._tasks.start_soon(self._put, entry.id)
+        elif entry.state != "pending" and not (entry.state == "answered" and entry.id in self._decided):
+            self._end(entry.id, outcome_of(entry))
+
+    async def _put(self, ask_id: str) -> None:
+        ask, scope = self._shown[ask_id]
+        with scope:
+            try:
+                reply = await _asked(self._surface, ask)
+            except Exception:
+                _logger.exception("surface %s failed on ask %s", self._name, ask_id)
+                reply = Unavailable("the surface failed")
+            if not isinstance(reply, Unavailable):
+                await self._resolve(ask, reply)
+                return
+            _logger.info(
+                "surface %s leaves ask %s to others: %s", self._name, ask_id, inert_line(reply.reason)
+            )
+            if not self._surface.available(ask.session_id):
+                self._tasks.cancel_scope.cancel()
+
+    async def _resolve(self, ask: Ask, reply: Answered | Skipped | Cancelled) -> None:
+        self._decided.add(ask.id)
+        try:
+            await self._store.resolve(ask.id, reply, session_id=ask.session_id, by=self._name)
+        except RefusedError as error:
+            self._decided.discard(ask.id)
+            _logger.info("the inbox did not take the decision of surface %s: %s", self._name, error)
+            if error.entry is not None:
+                self._take(error.entry)
+
+    async def _outcome(self, ask_id: str) -> Outcome | None:
+        try:
+            return outcome_of(await self._store.entry(ask_id))
+        except UnknownAskError:  # forgotten since
+            return Abandoned("disconnect")
+
+    def _end(self, ask_id: str, outcome: Outcome | None) -> None:
+        ask, scope = self._shown.pop(ask_id)
+        self._decided.discard(ask_id)
+        try:
+            self._surface.settled(ask, outcome or Cancelled("shutdown"))
+        except Exception:
+            _logger.exception("surface %s failed on the end of ask %s", self._name, ask_id)
+        scope.cancel()
+
+
+async def _asked(surface: Prompter, ask: Ask) -> Reply:
+    if inspect.iscoroutinefunction(surface.ask):
+        reply: Reply = await surface.ask(ask)
+        return reply
+    found = await anyio.to_thread.run_sync(surface.ask, ask, abandon_on_cancel=True)
+    return await found if inspect.isawaitable(found) else found
