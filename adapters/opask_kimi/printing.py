@@ -1,8 +1,9 @@
 """Kimi Code for one prompt, ``kimi -p … --output-format stream-json``: its launch and its output (seen in 2.1.0).
 
 The MCP servers come from ``mcp.json`` in the session's folder. No permission is asked for, and the native ask tool fails
-by itself. A call is printed only when all calls of its message are done, its result right behind it: an ask reaches the
-bridge, and is answered, before anything tells of its call. Whether a result is an error is not told.
+by itself. A message's calls are printed once the first of them is done, each result as it comes: an ask reaches the
+bridge, and is answered, before anything tells of its call. Whether a result is an error is not told, nor what a
+sub-agent calls.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ FORMS: dict[str, Callable[[Message], Message | str | bytes]] = {
 }
 # What a recording that is kept must not give away: where it was made, by whom, and the vendor's own prompts.
 PRIVATE = re.compile(
-    r"/(?:home|root|tmp|usr|opt|work|Users)\b|127\.0\.0\.1|localhost|@[a-z]+\.|sk-ant|system-reminder"
+    r"(?<!>)/(?:home|root|tmp|usr|opt|work|Users)\b|127\.0\.0\.1|localhost|@[a-z]+\.|sk-ant|system-reminder"
 )
 
 

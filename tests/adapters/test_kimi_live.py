@@ -46,7 +46,6 @@ pytestmark = [pytest.mark.live, pytest.mark.timeout(240)]
 
 BARE = "ask_user_question"
 TERMINAL = ("--surface", "terminal")  # its stdin is a pipe that nothing comes from: the question waits
-UNVERIFIED = "--allow-unverified"
 PRINT = ("--output-format", "stream-json")
 BOUND_S = 200.0  # with a wait of 90 s in it, on a machine that is busy
 BOTH = [{DATABASE: ANSWERS[DATABASE]}, {PARTS: ANSWERS[PARTS]}]
@@ -155,7 +154,7 @@ async def running(
     """Run ``opask run`` on a stage of its own; it has to be done in time, and well, and the scenario played."""
     async with stage(play, isolation) as stage_:
         RUNTIMES[runtime].prepare(stage_.sandbox.home, stage_.url)
-        started = opask_run(stage_, program, UNVERIFIED, *options, runtime=runtime, rest=rest)
+        started = opask_run(stage_, program, *options, runtime=runtime, rest=rest)
         async with started as run:
             with anyio.fail_after(BOUND_S):
                 yield run
@@ -600,7 +599,7 @@ async def again(
     heard: list[Event] = []
     async with (
         Bridge() as bridge,
-        await bridge.attach("again", used, Operator(ANSWERS), allow_unverified=True) as session,
+        await bridge.attach("again", used, Operator(ANSWERS)) as session,
     ):
         session.subscribe(heard.append)
         plan = session.plan_launch(request)
@@ -678,7 +677,7 @@ async def test_a_release_that_runs_no_agent_is_refused(
     program.write_text(f'#!/bin/sh\necho "run: $*" >> {log}\necho "kimi, version 1.52.0"\n', encoding="utf-8")
     program.chmod(0o700)
     async with stage(scenario(says("Never.")), isolation) as stage_:
-        run_ = opask_run(stage_, program, UNVERIFIED, "--answers", "{}", runtime="kimi-cli")
+        run_ = opask_run(stage_, program, "--answers", "{}", runtime="kimi-cli")
         async with run_ as run:
             await run.ends(2)
     assert "npm install -g @moonshot-ai/kimi-code" in run.stderr
