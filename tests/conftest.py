@@ -12,6 +12,9 @@ import anyio
 import pytest
 from hypothesis import HealthCheck, settings
 
+# A package of its own, whose tests run where it is installed.
+collect_ignore = ["third_party"]
+
 # No deadlines: how long an example takes says more about the machine than about the code.
 settings.register_profile("opask", deadline=None)
 # The same examples every time, so that a red run is about the change that it tests.
