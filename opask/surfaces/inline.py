@@ -38,6 +38,7 @@ from opask.inert import inert
 from opask.surfaces.card import Card, Picture
 from opask.surfaces.form import KeyGuard
 from opask.surfaces.frame import Frame, Line
+from opask.surfaces.keys import CardKeys
 from opask.surfaces.screen import STYLE, fragments, frame_of, print_fragments
 
 __all__ = ["End", "InlineCard"]
@@ -92,6 +93,7 @@ class InlineCard:
         self, card: Card, stdin: Input, output: Output, guard: KeyGuard, waiting: Callable[[], int]
     ) -> None:
         self._card = card
+        self._card_keys = CardKeys(card, self._frame)
         self._stdin = stdin
         self._output = output
         self._guard = guard
@@ -252,26 +254,16 @@ class InlineCard:
     # -- keys --------------------------------------------------------------------------------------------------
 
     def _keys(self) -> KeyBindings:
-        card = self._card
-        form = card.form
+        form = self._card.form
         keys = KeyBindings()
         live = Condition(lambda: self._guard.counts(time.monotonic()))
         choosing = live & Condition(lambda: form.mode == "choosing")
         writing = live & Condition(lambda: form.mode == "typing")
         confirming = live & Condition(lambda: form.mode == "confirming")
 
-        def on(when: Any, *names: str | tuple[str, ...]) -> Callable[[Callable[[KeyPressEvent], None]], None]:
-            def bind(act: Callable[[KeyPressEvent], None]) -> None:
-                for name in names:
-                    keys.add(*((name,) if isinstance(name, str) else name), filter=when)(self._acting(act))
-
-            return bind
-
-        def in_view(row: int) -> bool:
-            seen = card.reveal(self._frame(), row)
-            if not seen:
-                form.note = "This option was out of view: press again to choose it."
-            return seen
+        def on(when: Any, act: Callable[[], object], *names: str | tuple[str, ...]) -> None:
+            for name in names:
+                keys.add(*((name,) if isinstance(name, str) else name), filter=when)(self._acting(act))
 
         @keys.add("c-c", eager=True)
         @keys.add("escape", "c-c", eager=True)
@@ -283,48 +275,29 @@ class InlineCard:
             self._guard.refuse(time.monotonic())
             self._wake_in(self._guard.quiet)
 
-        on(choosing, "up", "k", "c-p", "s-tab")(lambda event: card.up(self._frame()))
-        on(choosing, "down", "j", "c-n", "tab")(lambda event: card.down(self._frame()))
-        on(choosing, "pageup")(lambda event: card.page(self._frame(), -1))
-        on(choosing, "pagedown")(lambda event: card.page(self._frame(), 1))
-        on(choosing, "left")(lambda event: form.back())
-        on(choosing, "t", "T")(lambda event: form.begin_text())
-        on(choosing, "s", "S")(lambda event: form.skip())
-        on(choosing | confirming, ("escape", Keys.Any))(lambda event: None)  # Alt with a key is not that key
-        on(choosing, "escape", ("escape", "escape"))(lambda event: form.ask_to_skip())
+        for name, act in self._card_keys.choosing.items():
+            on(choosing, act, name)
+        on(choosing | confirming, lambda: None, ("escape", Keys.Any))  # Alt with a key is not that key
+        on(choosing, form.ask_to_skip, ("escape", "escape"))
 
-        @on(choosing, *"0123456789")
-        def _(event: KeyPressEvent) -> None:
-            digit = int(event.data)
-            if not form.digit_chooses or form.question.multi_select or in_view(digit - 1):
-                form.press_digit(digit)
+        on(writing, lambda: form.submit_text(self._text()), "enter")
+        on(writing, lambda: self._buffer.insert_text("\n"), ("escape", "enter"))
+        on(writing, lambda: form.leave_text(self._text()), "escape")
+        on(writing, lambda: None, "c-z")
 
-        @on(choosing, " ")
-        def _(event: KeyPressEvent) -> None:
-            if in_view(form.focus):
-                form.choose()
-
-        @on(choosing, "enter")
-        def _(event: KeyPressEvent) -> None:
-            if form.question.multi_select or in_view(form.focus):
-                form.submit()
-
-        on(writing, "enter")(lambda event: form.submit_text(self._text()))
-        on(writing, ("escape", "enter"))(lambda event: self._buffer.insert_text("\n"))
-        on(writing, "escape")(lambda event: form.leave_text(self._text()))
-        on(writing, "c-z")(lambda event: None)
-
-        on(confirming, Keys.Any)(lambda event: form.confirm(False))
-        on(confirming, "y", "Y", "escape", ("escape", "escape"))(lambda event: form.confirm(True))
+        on(confirming, lambda: form.confirm(False), Keys.Any)
+        for name, act in self._card_keys.confirming.items():
+            on(confirming, act, name)
+        on(confirming, lambda: form.confirm(True), ("escape", "escape"))
         return keys
 
-    def _acting(self, act: Callable[[KeyPressEvent], None]) -> Callable[[KeyPressEvent], None]:
+    def _acting(self, act: Callable[[], object]) -> Callable[[KeyPressEvent], None]:
         """Wrap what a key does: the card is drawn anew after it, or closed where it was the last answer."""
 
         @_ends_card_on_error
-        def run(self: InlineCard, event: KeyPressEvent) -> None:
+        def run(self: InlineCard) -> None:
             form = self._card.form
-            act(event)
+            act()
             if form.done:
                 self.close("done")
             elif form.shown != self._shown:
@@ -333,7 +306,7 @@ class InlineCard:
                 self._app.renderer.erase()
             self._app.invalidate()
 
-        return lambda event: run(self, event)
+        return lambda event: run(self)
 
     def _text(self) -> str:
         """Return what is typed; bytes that are no UTF-8 come as surrogates, which could not be sent on."""
