@@ -78,6 +78,7 @@ CORE = (
     "opask.prompter",
     "opask.questions",
     "opask.recording",
+    "opask.tokens",
     "opask.trace",
     "opask.versions",
     "opask.wire",
@@ -88,7 +89,8 @@ SPEAKS_MCP = ("opask.bridge.lines", "opask.bridge.server", "opask.bridge.http")
 # The modules of each surface.
 PLAIN = package("opask.surfaces.plain")
 TERMINAL = package("opask.surfaces.terminal", "opask.surfaces.inline", "opask.surfaces.screen")
-SURFACES = (*PLAIN, *TERMINAL)
+WEB = package("opask.surfaces.web")
+SURFACES = (*PLAIN, *TERMINAL, *WEB)
 INBOX = package("opask.inbox")
 
 # Each runs as a file in a process of its own, started as `python -I -S FILE`.
@@ -163,6 +165,12 @@ RULES = (
         TERMINAL,
         (*CORE, *INBOX, "opask.surfaces.*"),
         (*ATTRS, "anyio", "prompt_toolkit"),
+        never=SURFACES,
+    ),
+    Rule(
+        WEB,
+        (*CORE, *INBOX, *WEB),
+        (*ATTRS, "anyio", "h11", "pydantic", "starlette", "uvicorn"),
         never=SURFACES,
     ),
     Rule(package("opask.surfaces"), (*CORE, "opask.surfaces.*"), ATTRS, never=SURFACES, pure=True),
