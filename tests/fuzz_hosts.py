@@ -5,23 +5,30 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
+import subprocess
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
-from bridge_peers import PlainAdapter, attach_sync, socket_of
+from bridge_peers import PlainAdapter, attach_sync
+from fuzz_http import Posts
 from fuzz_lines import PATIENCE_S, Lines
-from opask import Answer, Answered, Ask, Outcome, Reply
+from opask import Answer, Answered, Ask, LaunchRequest, Outcome, Reply
 from opask.bridge import Bridge, Session
 from opask.bridge.desk import Link, OpenAsk
 from opask.bridge.prompting import Prompting
 from opask.bridge.server import RuntimeConnection
 from opask.events import Event, QuestionAsked, QuestionResolved
+from opask.launch import Endpoint
 
-__all__ = ["FuzzedHost", "Operator", "fuzzed_host"]
+__all__ = ["FuzzedHost", "Operator", "fuzzed_host", "resident_kib"]
+
+Transport: TypeAlias = Literal["stdio", "http"]
+_LOGGERS = ("opask", "asyncio", "mcp", "uvicorn")
 
 
 class Operator:
@@ -92,19 +99,37 @@ class Errors(logging.Handler):
 class FuzzedHost:
     """A bridge, and a session of it at a time whose asks are followed from the first event to the last."""
 
-    def __init__(self, bridge: Bridge, errors: Errors) -> None:
+    def __init__(self, bridge: Bridge, errors: Errors, transport: Transport, folder: Path) -> None:
         self.bridge = bridge
         self.errors = errors
+        self.still_connected = False  # the test's clients, when the bridge closes
+        self._transport = transport
+        self._folder = folder
+        self._before: dict[str, int] = {}
         self._numbers = iter(range(1 << 30))
 
     @contextmanager
     def session(self) -> Iterator[tuple[Session, str, Operator]]:
         """Give a session, its socket's path and its operator; at the end every ask has settled exactly once."""
+        with self.served() as (session, endpoint, operator):
+            yield session, endpoint.command[-1], operator
+
+    @contextmanager
+    def served(self) -> Iterator[tuple[Session, Endpoint, Operator]]:
+        """Give a session, where it is served, and its operator; at the end every ask has settled exactly once."""
         operator = Operator()
         events: list[Event] = []
-        with attach_sync(self.bridge, f"fuzz-{next(self._numbers)}", PlainAdapter(), operator) as session:
+        with attach_sync(
+            self.bridge,
+            f"fuzz-{next(self._numbers)}",
+            PlainAdapter(),
+            operator,
+            transport=self._transport,
+        ) as session:
             session.subscribe(events.append)
-            yield session, str(socket_of(session)), operator
+            endpoint = session.plan_launch(LaunchRequest(["runtime"])).endpoint
+            assert endpoint is not None
+            yield session, endpoint, operator
         operator.wait_settled()
         asked = [event.question_id for event in events if isinstance(event, QuestionAsked)]
         resolved = [event.question_id for event in events if isinstance(event, QuestionResolved)]
@@ -113,65 +138,78 @@ class FuzzedHost:
         assert set(operator.settlements.values()) <= {1}, "settled more than once"
         assert len({*asked}) == len(asked)
         assert session.pending == ()
-        assert self.errors.records == []
+        errors, self.errors.records = self.errors.records, []
+        assert not errors, "\n".join(errors)
 
     def serve_one(self) -> None:
         """Serve a client that keeps to the protocol."""
-        with self.session() as (_, path, operator), Lines(path) as lines:
-            lines.shake_hands()
-            lines.call(1, "now")
-            assert lines.response(1)["result"]["isError"] is False
+        with self.served() as (_, endpoint, operator):
+            if self._transport == "http":
+                for era in ("handshake", "modern"):
+                    posts = Posts(endpoint, era)
+                    posts.shake_hands()
+                    assert posts.call(f"now {era}")["result"]["isError"] is False
+            else:
+                with Lines(endpoint.command[-1]) as lines:
+                    lines.shake_hands()
+                    lines.call(1, "now")
+                    assert lines.response(1)["result"]["isError"] is False
             operator.wait_settled()
 
-    def tasks(self) -> int:
-        """Count the tasks on the bridge's loop."""
+    def begin(self) -> None:
+        """Take what there is now for what has to be left."""
+        self._before = self._left()
 
+    def check_left(self) -> None:
+        """Hold what is left to what there was; what still ends by itself has its grace."""
+        ended = threading.Event()
+        for _ in range(100):
+            if self._left() == self._before:
+                return
+            ended.wait(0.05)
+        left = self._left()
+        assert left == self._before, f"{self._before} before, {left} afterwards"
+
+    def _left(self) -> dict[str, int]:
         async def count() -> int:
             return len(asyncio.all_tasks())
 
-        return self.bridge._thread.submit(count).result()
+        gc.collect()
+        return {
+            "descriptors": len(list(Path("/dev/fd").iterdir())),
+            "tasks": self.bridge._thread.submit(count).result(),
+            "files": len(list(self._folder.rglob("*"))),
+        }
 
 
 @contextmanager
-def fuzzed_host(folder: Path, **settings: Any) -> Iterator[FuzzedHost]:
+def fuzzed_host(folder: Path, *, transport: Transport = "stdio", **settings: Any) -> Iterator[FuzzedHost]:
     """Open a bridge; at the end nothing of what was served is left: no descriptor, task, object, file or thread."""
     others = _alive()  # of other tests in this process
     errors = Errors()
-    for name in ("opask", "asyncio", "mcp"):
+    for name in _LOGGERS:
         logging.getLogger(name).addHandler(errors)
     try:
         with Bridge(folder=folder, **settings) as bridge:
-            host = FuzzedHost(bridge, errors)
+            host = FuzzedHost(bridge, errors, transport, folder)
             host.serve_one()
-            before = _left(host, folder)
+            host.begin()
             yield host
-            _same(host, folder, before)
-            alive = _alive() - others
-            assert not alive, f"still alive: {alive}"
+            if not host.still_connected:
+                host.check_left()
+                alive = _alive() - others
+                assert not alive, f"still alive: {alive}"
+        assert not errors.records, "\n".join(errors.records)
     finally:
-        for name in ("opask", "asyncio", "mcp"):
+        for name in _LOGGERS:
             logging.getLogger(name).removeHandler(errors)
     assert list(folder.iterdir()) == []
 
 
-def _left(host: FuzzedHost, folder: Path) -> dict[str, int]:
-    gc.collect()
-    return {
-        "descriptors": len(list(Path("/dev/fd").iterdir())),
-        "tasks": host.tasks(),
-        "files": len(list(folder.rglob("*"))),
-    }
-
-
-def _same(host: FuzzedHost, folder: Path, before: dict[str, int]) -> None:
-    """Hold what is left to what there was; what still ends by itself has its grace."""
-    ended = threading.Event()
-    for _ in range(100):
-        if _left(host, folder) == before:
-            return
-        ended.wait(0.05)
-    left = _left(host, folder)
-    assert left == before, f"{before} before, {left} afterwards"
+def resident_kib() -> int:
+    """Return how much memory this process has."""
+    found = subprocess.run(["ps", "-o", "rss=", "-p", str(os.getpid())], capture_output=True, check=True)
+    return int(found.stdout)
 
 
 def _alive() -> Counter[str]:

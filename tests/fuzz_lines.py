@@ -8,7 +8,7 @@ import select
 import socket
 from typing import Any
 
-__all__ = ["PATIENCE_S", "Lines", "ask", "rpc"]
+__all__ = ["PATIENCE_S", "Lines", "ask", "drained", "rpc"]
 
 PATIENCE_S = 20.0  # far more than anything here takes; a test that needs it has found a hang
 
@@ -28,6 +28,17 @@ def ask(request_id: Any, text: str, meta: Any = None) -> bytes:
     arguments = {"questions": [{"question": text, "options": ["a", "b"]}]}
     params: dict[str, Any] = {"name": "ask_user_question", "arguments": arguments}
     return rpc("tools/call", params if meta is None else params | {"_meta": meta}, request_id)
+
+
+def drained(connection: socket.socket) -> bytes:
+    """Read what still comes until the server closes, which it has to; return it."""
+    received = bytearray()
+    while select.select([connection], [], [], PATIENCE_S)[0]:
+        piece = connection.recv(1 << 16)
+        if not piece:
+            return bytes(received)
+        received += piece
+    raise AssertionError("the server keeps a connection whose client has ended")
 
 
 class Lines:

@@ -8,21 +8,25 @@ resumed, and a call that is sent again within the grace is joined.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import logging
 import secrets
 import socket
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import anyio
 import uvicorn
+from mcp.server import streamable_http
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from opask.bridge.desk import AskDesk, Link, OpenAsk
+from opask.bridge.http_faults import ENDED, ClientsFault, Sending, read_body
 from opask.bridge.server import Context, Served, ToolServer
 
 __all__ = ["HttpEndpoint", "HttpListener"]
@@ -31,6 +35,8 @@ _logger = logging.getLogger("opask.bridge")
 _BODY_MAX: Final = 8 * 1024 * 1024
 _HOST: Final = "127.0.0.1"
 _SHUTDOWN_S: Final = 1
+_WRITTEN_S: Final = 0.8  # to write the last answers in; less than the server gives before it complains
+_SESSION_S: Final = 2.0  # the same, and what its session takes to cancel what waits
 _LINK: Final = "opask.link"
 
 
@@ -84,29 +90,35 @@ class HttpEndpoint:
             self._changed = anyio.Event()
             await self._changed.wait()
 
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, sending: Sending) -> None:
         """Serve one request whose token is the session's."""
         if scope["method"] != "POST":
-            await self._manager.handle_request(scope, receive, send)
+            await self._manager.handle_request(scope, receive, sending)
+            return
+        # Read here: the SDK would log a client that leaves in the middle as an error of its own.
+        body = await read_body(receive, _BODY_MAX)
+        if body is None:
             return
         link = Link()
         self._calls.add(link)
-        sent = False
+        read = False
 
         async def watched() -> Message:
+            nonlocal read
+            if not read:
+                read = True
+                return {"type": "http.request", "body": body, "more_body": False}
             message = await receive()
             # The server tells the end of a whole response in the same way.
-            if message["type"] == "http.disconnect" and not sent and not link.lost:
+            if message["type"] == "http.disconnect" and not sending.complete and not link.lost:
                 self._desk.lost(link)
             return message
 
-        async def sending(message: Message) -> None:
-            nonlocal sent
-            sent = sent or (message["type"] == "http.response.body" and not message.get("more_body", False))
-            await send(message)
-
         try:
             await self._manager.handle_request({**scope, _LINK: link}, watched, sending)
+        except ENDED:
+            if not sending.started:
+                await _gone(scope, receive, sending)
         finally:
             for entry in self._returned.pop(link, []):
                 if link.lost:
@@ -141,6 +153,8 @@ class HttpListener:
         config = uvicorn.Config(
             self._serve,
             interface="asgi3",
+            http="h11",  # whatever else the host has installed
+            ws="none",
             proxy_headers=False,
             lifespan="off",
             log_config=None,
@@ -152,12 +166,19 @@ class HttpListener:
 
     async def run(self) -> None:
         """Serve until `stop`, then until what is being served has ended or a second has passed."""
-        with self._socket:
-            await self._uvicorn.serve(sockets=[self._socket])
+        quiet = ClientsFault(threading.get_ident())
+        sdk = logging.getLogger(streamable_http.__name__)
+        sdk.addFilter(quiet)
+        try:
+            with self._socket:
+                await self._uvicorn.serve(sockets=[self._socket])
+        finally:
+            sdk.removeFilter(quiet)
 
     def stop(self) -> None:
         """Stop serving; called on the bridge's loop."""
         self._uvicorn.should_exit = True
+        asyncio.get_running_loop().call_later(_WRITTEN_S, self._abort)
 
     def add(self, make: Callable[[int], HttpEndpoint]) -> tuple[str, str, HttpEndpoint]:
         """Give a session its endpoint.
@@ -174,8 +195,10 @@ class HttpListener:
         return f"http://{_HOST}:{self.port}/{name}/mcp", token, endpoint
 
     def remove(self, url: str) -> None:
-        """Take a session's endpoint away."""
-        self._endpoints.pop(url.rsplit("/", 2)[1], None)
+        """Take a session's endpoint away; what is connected to it is cut soon after."""
+        name = url.rsplit("/", 2)[1]
+        if self._endpoints.pop(name, None) is not None:
+            asyncio.get_running_loop().call_later(_SESSION_S, self._abort, name)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -187,10 +210,19 @@ class HttpListener:
         given = next((value for key, value in scope["headers"] if key == b"authorization"), b"")
         # Compared even where there is no such session, so that time tells nothing.
         fits = hmac.compare_digest(given, f"Bearer {token}".encode())
+        sending = Sending(receive, send)
         if endpoint is None or not fits:
-            await _refused(scope, receive, send)
+            await _refused(scope, receive, sending)
             return
-        await endpoint.handle(scope, receive, send)
+        await endpoint.handle(scope, receive, sending)
+        await sending.finish()
+
+    def _abort(self, name: str | None = None) -> None:
+        """Cut what is still connected, to one endpoint or to any: a client that does not read holds it for ever."""
+        for connection in list(self._uvicorn.server_state.connections):
+            scope = getattr(connection, "scope", None)
+            if name is None or (scope and scope["path"].startswith(f"/{name}/")):
+                connection.transport.abort()
 
 
 _refused: Callable[[Scope, Receive, Send], Awaitable[Any]] = Response(
@@ -198,4 +230,7 @@ _refused: Callable[[Scope, Receive, Send], Awaitable[Any]] = Response(
     status_code=401,
     headers={"WWW-Authenticate": "Bearer"},
     media_type="text/plain",
+)
+_gone: Callable[[Scope, Receive, Send], Awaitable[Any]] = Response(
+    "This MCP session has ended.\n", status_code=404, media_type="text/plain"
 )

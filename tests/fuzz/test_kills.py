@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bridge_peers import socket_of
-from fuzz_hosts import FuzzedHost, Operator, fuzzed_host
+from fuzz_hosts import FuzzedHost, Operator, fuzzed_host, resident_kib
 from fuzz_lines import PATIENCE_S, Lines, ask
 from opask import Answered
 from opask.bridge import Session
@@ -170,12 +170,7 @@ def test_memory_is_flat(hasty: FuzzedHost) -> None:
 
     rounds = max(10, KILLS // 4)
     serve(rounds)
-    before = _resident_kib()
+    before = resident_kib()
     serve(rounds)
-    grown = _resident_kib() - before
+    grown = resident_kib() - before
     assert grown < 4096, f"{grown} KiB more after {rounds} sessions"
-
-
-def _resident_kib() -> int:
-    found = subprocess.run(["ps", "-o", "rss=", "-p", str(os.getpid())], capture_output=True, check=True)
-    return int(found.stdout)

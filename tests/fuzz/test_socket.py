@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import select
 import socket
 import tempfile
 from collections.abc import Iterator
@@ -17,90 +15,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuzz_hosts import FuzzedHost, fuzzed_host
-from fuzz_lines import PATIENCE_S, Lines, ask, rpc
+from fuzz_lines import PATIENCE_S, Lines, ask, drained, rpc
+from fuzz_messages import broken, cut, hello, misfit, raw, sound, values
 
 EXAMPLES = min(settings().max_examples, 2000)
-
-ids = st.sampled_from([1, 1, 2, "a", "", -1, 1.5, 2**70, True, [], {}]) | st.integers()
-values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
-    max_leaves=12,
-)
-envelope = {
-    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientCapabilities": {},
-    "io.modelcontextprotocol/clientInfo": {"name": "fuzz", "version": "0"},
-}
-hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "fuzz", "version": "0"}}
-methods = st.sampled_from(
-    [
-        "initialize",
-        "notifications/initialized",
-        "notifications/cancelled",
-        "notifications/progress",
-        "server/discover",
-        "tools/list",
-        "tools/call",
-        "ping",
-        "resources/list",
-        "subscriptions/listen",
-        "logging/setLevel",
-        "no/such",
-        "",
-    ]
-)
-asking = st.builds(
-    ask,
-    ids,
-    st.sampled_from(["now", "now 2", "later", "later 2", "x" * 3000]),
-    st.none() | st.sampled_from([envelope, {"progressToken": 1}, {"progressToken": []}]) | values,
-)
-sound = st.one_of(
-    asking,
-    st.builds(rpc, st.just("initialize"), st.just(hello), ids),
-    st.just(rpc("notifications/initialized")),
-    st.builds(rpc, st.just("server/discover"), st.just({"_meta": envelope}), ids),
-    st.builds(lambda i: rpc("notifications/cancelled", {"requestId": i}), ids),
-    st.builds(rpc, st.sampled_from(["tools/list", "ping"]), st.none() | st.just({"_meta": envelope}), ids),
-)
-misfit = st.one_of(
-    st.builds(rpc, methods, st.none() | values, st.none() | ids),
-    st.builds(
-        lambda arguments, i: rpc("tools/call", {"name": "ask_user_question", "arguments": arguments}, i),
-        values,
-        ids,
-    ),
-    st.builds(lambda value: json.dumps(value).encode() + b"\n", values),
-    st.builds(lambda i: json.dumps({"jsonrpc": "2.0", "id": i, "result": {}}).encode() + b"\n", ids),
-    st.builds(lambda i: json.dumps({"jsonrpc": "2.0", "id": i, "error": {}}).encode() + b"\n", ids),
-)
-raw = st.one_of(
-    st.binary(max_size=200),
-    st.sampled_from([b"\n", b"\r\n", b"\x00\n", b"\xff\xfe\n", b"\xed\xa0\x80\n", b"{\n", b'"\\ud800"\n']),
-    st.builds(
-        lambda n, piece: piece * n + b"\n",
-        st.integers(1, 20000),
-        st.sampled_from([b"[", b'{"a":', b"1", b"[["]),
-    ),
-)
-
-
-@st.composite
-def broken(draw: st.DrawFn) -> bytes:
-    """Damage a line that was sound: cut it, or put other bytes in its middle."""
-    line: bytes = draw(sound)
-    at = draw(st.integers(0, len(line)))
-    tail: bytes = draw(st.one_of(st.just(b""), st.binary(max_size=5), st.just(line[at + 1 :])))
-    return line[:at] + tail
 
 
 @st.composite
 def torn(draw: st.DrawFn) -> list[bytes]:
-    """Give what one client sends, in pieces that may end anywhere."""
+    """Give what one client sends, in pieces."""
     data = b"".join(draw(st.lists(st.one_of(sound, sound, misfit, broken(), raw), max_size=12)))
-    cuts = sorted(draw(st.lists(st.integers(0, len(data)), max_size=6)))
-    return [data[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+    return draw(cut(data))
 
 
 clients = st.lists(
@@ -140,21 +65,13 @@ def test_no_bytes_hurt_the_session(host: FuzzedHost, clients: list[tuple[list[by
             elif ending == "half":
                 with suppress(OSError):
                     connection.shutdown(socket.SHUT_WR)
-                    _drained(connection)
+                    drained(connection)
             elif ending == "reset":
                 connection.shutdown(socket.SHUT_RDWR)
         sound.send(rpc("ping", None, "after"))
         assert sound.response("after")["result"] == {}
         sound.call("asked", "now sound")
         assert sound.response("asked")["result"]["isError"] in (False, True)
-
-
-def _drained(connection: socket.socket) -> None:
-    """Read what still comes until the server closes, which it has to."""
-    while select.select([connection], [], [], PATIENCE_S)[0]:
-        if not connection.recv(1 << 16):
-            return
-    raise AssertionError("the server keeps a connection whose client has ended")
 
 
 @pytest.mark.parametrize("what", ["never says anything", "never reads", "ends in the middle"])
