@@ -18,6 +18,10 @@ from opask_omp.profile import OmpProfile
 
 __all__ = ["HostClient", "OmpAdapter", "adapter"]
 
+_LISTED = "mcp-stdio"
+_DEVICE = "mcp-stdio-device"
+"""The registry's routes, with MCP tools on the model's list or as devices that it writes to."""
+
 _ALWAYS_ASKS = (
     "whether the ask tool may run: with the change 'ask-allowed' refused, the approval mode always-ask denies it without "
     "a word"
@@ -70,6 +74,8 @@ class OmpAdapter(AcpAdapter):
             ),
             self.client,
         )
+        if plan.route == _LISTED and not _has(plan, "direct-tools"):
+            plan = evolve(plan, route=_DEVICE)
         if endpoint is not None and not _has(plan, "ask-allowed"):
             plan = evolve(plan, unknowns=(*plan.unknowns, _ALWAYS_ASKS))
         return plan

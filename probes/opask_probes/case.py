@@ -52,9 +52,14 @@ class Case:
         """The ask tool, as the model has to write it."""
         return self.spelled(SERVER_NAME)
 
+    def call(self, tool: str, arguments: Mapping[str, Any]) -> Call:
+        """Make the call of an MCP tool, by its name as the model has it."""
+        device = self.profile.device
+        return Call(tool, arguments) if device is None else device.call(tool, arguments)
+
     def ask(self, text: str) -> Call:
         """Make the call that asks a question."""
-        return Call(self.tool, asked(text))
+        return self.call(self.tool, asked(text))
 
     @property
     def offer(self) -> Expect:
@@ -62,10 +67,13 @@ class Case:
         named = (self.tool,) if self.row.clause_by is not None else ()
         in_system = self.profile.clause_in == "system"
         native = self.row.native_ask
+        absent = () if native.stays_offered else native.names
+        device = self.profile.device
+        listed = () if device is None else (device.listed(self.tool),)
         return Expect(
-            offered=(self.tool,),
-            absent=() if native.stays_offered else native.names,
-            system_contains=named if in_system else (),
+            offered=() if device else (self.tool,),
+            absent=(*absent, self.tool) if device else absent,
+            system_contains=(*listed, *named) if in_system else listed,
             text_contains=() if in_system else named,
         )
 
@@ -110,6 +118,7 @@ class Case:
             prompter=operator,
             env={**launch.env, **(env or {})},
             settings=launch.settings,
+            refuse=self.profile.refuse,
             interpreter=interpreter,
         ) as run:
             self.takes.append(run.take)

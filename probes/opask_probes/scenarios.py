@@ -7,7 +7,6 @@ import sys
 import anyio
 
 from opask.events import NativeAskRefused, ToolAnnounced
-from opask.permissions import PermissionRequested
 from opask.questions import Ask
 
 from . import foreign
@@ -15,7 +14,7 @@ from .case import Case
 from .model import Call
 from .playing import Operator
 from .scripts import DATABASE, NAME, PARTS, REPORT, SUB, asked, failed, given, says, two_given
-from .verdicts import answered, correlated, heard, of_a_sub_agent, sound
+from .verdicts import answered, correlated, heard, of_a_sub_agent, sound, unasked
 
 __all__ = ["bypass", "foreign_server", "free_text", "multi", "native", "single", "sub_agent", "two"]
 
@@ -131,9 +130,7 @@ async def bypass(case: Case) -> list[str]:
         mode="bypass",
     )
     problems = [*sound(take), *answered(take, answer), *correlated(take), *heard(take, "Web page")]
-    if asked_for := [request.tool for request in take.of(PermissionRequested)]:
-        problems.append(f"permission was asked for {', '.join(asked_for)}, so that it was not bypassed")
-    return problems
+    return [*problems, *unasked(take)]
 
 
 async def foreign_server(case: Case) -> list[str]:

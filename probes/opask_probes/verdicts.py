@@ -17,6 +17,7 @@ from opask.events import (
     ToolAnnounced,
     ToolFinished,
 )
+from opask.permissions import PermissionRequested
 
 from .playing import Take
 
@@ -30,6 +31,7 @@ __all__ = [
     "heard",
     "of_a_sub_agent",
     "sound",
+    "unasked",
 ]
 
 _LONG = 300
@@ -132,6 +134,12 @@ def correlated(take: Take, *, unknown: int = 0) -> Iterator[str]:
             yield f"a question is said to be of call {call}, which was not announced as one of the ask tool"
         elif calls.count(call) > 1:
             yield f"call {call} has {calls.count(call)} questions"
+
+
+def unasked(take: Take) -> Iterator[str]:
+    """Give what is wrong with a run in which permissions were to be bypassed."""
+    for request in take.of(PermissionRequested):
+        yield f"permission was asked for {request.tool}, so that it was not bypassed"
 
 
 def of_a_sub_agent(take: Take, *, told: bool) -> Iterator[str]:

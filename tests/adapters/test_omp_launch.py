@@ -98,6 +98,16 @@ def test_each_setting_can_be_refused(refused: str, left: dict[str, Any]) -> None
     assert refused not in names(told)
 
 
+@pytest.mark.parametrize(
+    ("refused", "route"), [("direct-tools", "mcp-stdio-device"), ("plain-titles", "mcp-stdio")]
+)
+def test_a_device_is_a_route_of_its_own(refused: str, route: str) -> None:
+    """Where the tool is not on the model's list, what was seen of that is what the registry is asked for."""
+    assert plan(refuse={refused}).route == route
+    assert plan().route == "mcp-stdio"
+    assert plan(endpoint=None, refuse={refused}).route is None
+
+
 def test_with_every_setting_refused_there_is_no_file_for_them() -> None:
     """Where no setting is left no file is named, and the clause says that the tool may be a device."""
     told = plan(refuse={"native-ask-denied", "direct-tools", "plain-titles", "ask-allowed"})

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from opask.events import Event, QuestionAsked, QuestionCorrelated, TextSaid, ToolAnnounced, ToolFinished
+from opask.permissions import PermissionRequested
 from opask_probes.playing import Take
-from opask_probes.verdicts import correlated, heard, of_a_sub_agent
+from opask_probes.verdicts import correlated, heard, of_a_sub_agent, unasked
 
 ANNOUNCED = ToolAnnounced(tool="ask", ask="supplied", tool_call_id="call")
 
@@ -92,3 +93,12 @@ def test_each_question_is_of_a_call(events: list[Event], unknown: int, problems:
 def test_a_sub_agents_question_is_known_as_one(events: list[Event], told: bool, problems: list[str]) -> None:
     """Whether a question is known to be a sub-agent's is as the row says."""
     assert list(of_a_sub_agent(Take(events=events), told=told)) == problems
+
+
+def test_where_permissions_are_bypassed_none_is_asked_for() -> None:
+    """A run that asks for permission, and is allowed, did not bypass it."""
+    request = PermissionRequested(request_id="1", tool="ask")
+    assert list(unasked(Take(events=[ANNOUNCED, request]))) == [
+        "permission was asked for ask, so that it was not bypassed"
+    ]
+    assert list(unasked(Take(events=[ANNOUNCED]))) == []

@@ -9,12 +9,13 @@ from opask.errors import OpaskError
 
 from .claude import CLAUDE
 from .kimi import KIMI, KIMI_CLI, KIMI_PRINT
-from .terms import Launch, LongWait, Mode, Profile
+from .omp import OMP, OMP_DEVICE
+from .terms import Device, Launch, LongWait, Mode, Profile
 
-__all__ = ["PROFILES", "Launch", "LongWait", "Mode", "Profile", "profile"]
+__all__ = ["PROFILES", "Device", "Launch", "LongWait", "Mode", "Profile", "profile"]
 
 PROFILES: Final[Mapping[tuple[str, str], Profile]] = {
-    (one.runtime, one.route): one for one in (CLAUDE, KIMI, KIMI_PRINT, KIMI_CLI)
+    (one.runtime, one.route): one for one in (CLAUDE, KIMI, KIMI_PRINT, KIMI_CLI, OMP, OMP_DEVICE)
 }
 
 

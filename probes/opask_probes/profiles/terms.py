@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from attrs import Factory, field, frozen
 
 from opask.adapters import Adapter
 from opask_probes.model import Call
 
-__all__ = ["Launch", "LongWait", "Mode", "Profile", "ServerAdder"]
+__all__ = ["Device", "Launch", "LongWait", "Mode", "Profile", "ServerAdder"]
 
 Mode: TypeAlias = Literal["plain", "bypass", "interruptible"]
 """How a runtime is launched: as ``opask run`` does it, with permissions bypassed, or so that its turn can be interrupted."""
@@ -56,6 +56,19 @@ class LongWait:
     env: Mapping[str, str] = Factory(dict)
 
 
+@frozen
+class Device:
+    """How a model finds and calls a tool of an MCP server where such tools are not on its list.
+
+    Args:
+        listed: from the tool's name, what the system prompt has of it.
+        call: from the tool's name and the arguments, the call.
+    """
+
+    listed: Callable[[str], str]
+    call: Callable[[str, Mapping[str, Any]], Call]
+
+
 @frozen(kw_only=True)
 class Profile:
     """A runtime on one route, as the scenarios play to it.
@@ -68,6 +81,8 @@ class Profile:
         sub_agent: gives the call that has a sub-agent do a prompt, and waits for it; None where it has none.
         with_server: see `ServerAdder`; None where a launch cannot name another server.
         near_miss: the name of a foreign server whose tool is spelled nearly as the ask tool.
+        device: see `Device`; None where MCP tools are on the model's list.
+        refuse: changes of the launch that are not wanted on this route.
         clause_in: where the model finds the text that tells it how the operator is reached.
         unless: ids of claims that do not apply, and why.
         marks_errors: whether the model's service can say that a tool's result is an error.
@@ -83,6 +98,8 @@ class Profile:
     sub_agent: Callable[[str], Call] | None = field(default=None, repr=False)
     with_server: ServerAdder | None = field(default=None, repr=False)
     near_miss: str = "my_opask"
+    device: Device | None = None
+    refuse: frozenset[str] = frozenset()
     clause_in: Literal["system", "prompt"] = "system"
     unless: Mapping[str, str] = Factory(dict)
     marks_errors: bool = True
