@@ -16,10 +16,11 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from opask.inbox import Store
-from opask.surfaces.web.api import Backend, routes
+from opask.surfaces.web.api import routes
 from opask.surfaces.web.auth import Auth
 from opask.surfaces.web.feed import Feeds
 from opask.surfaces.web.guards import LOOPBACK, Gate
+from opask.surfaces.web.handlers import Backend
 from opask.surfaces.web.refusals import refusal_of
 
 __all__ = ["application"]

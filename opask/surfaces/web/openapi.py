@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import models_json_schema
 
 from opask.surfaces.web import models
-from opask.surfaces.web.api import OPERATIONS, Operation
+from opask.surfaces.web.operations import OPERATIONS, Operation
 
 __all__ = ["described_file", "description"]
 

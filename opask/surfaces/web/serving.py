@@ -44,7 +44,9 @@ def listen(host: str, port: int) -> socket.socket:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except (OSError, UnicodeError) as error:
-        raise SurfaceError(f"--host {host}: there is no such address ({error}); name one of this machine") from None
+        raise SurfaceError(
+            f"--host {host}: there is no such address ({error}); name one of this machine"
+        ) from None
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
