@@ -1,0 +1,172 @@
+// @ts-check
+/** The cards as custom elements, for pages of a host's own; docs/web-component.md is their documentation. */
+
+import { h, say } from "./dom.js";
+import { borrow, giveBack } from "./inbox.js";
+import { announcement, Cards } from "./stage.js";
+import { Waiting } from "./waiting.js";
+
+/** @typedef {import("./types.js").Ask} Ask */
+/** @typedef {import("./inbox.js").Inbox} Inbox */
+
+const HERE = new URL("../", import.meta.url);
+const CONNECTION = {
+  connecting: "",
+  open: "",
+  reconnecting: "Reconnecting…",
+  unauthorized: "You are signed out; sign in again to see what your agents ask.",
+};
+
+/** What both elements are made of: a shadow root with the cards' styles, and an inbox while it is on the page. */
+class AskElement extends HTMLElement {
+  static observedAttributes = ["base", "session", "ask"];
+
+  /** @type {Inbox | null} */
+  inbox = null;
+  /** @type {{ end: () => void } | null} */
+  #shown = null;
+
+  constructor() {
+    super();
+    this.attachShadow({ mode: "open" });
+  }
+
+  /** How many asks wait here. */
+  get count() {
+    return this.inbox?.pending(this.getAttribute("session")).length ?? 0;
+  }
+
+  connectedCallback() {
+    this.#show();
+  }
+
+  disconnectedCallback() {
+    this.#hide();
+  }
+
+  /** @param {string} _name @param {string | null} before @param {string | null} now */
+  attributeChangedCallback(_name, before, now) {
+    if (this.isConnected && this.#shown && before !== now) {
+      this.#hide();
+      this.#show();
+    }
+  }
+
+  /** Show the cards. @param {Cards} _cards @param {HTMLElement} _place @returns {() => void} what ends it */
+  render(_cards, _place) {
+    return () => {};
+  }
+
+  /** Whether an ask is one of those shown here. @param {Ask} _ask */
+  covers(_ask) {
+    return false;
+  }
+
+  #show() {
+    const inbox = borrow(new URL(this.getAttribute("base") ?? HERE, document.baseURI));
+    this.inbox = inbox;
+    const live = h("div", { class: "unseen", role: "status", "aria-live": "polite" });
+    const connection = h("p", { class: "note", role: "status" });
+    const place = h("div", { class: "place-of-cards" });
+    this.shadowRoot?.replaceChildren(styles("theme.css"), styles("card.css"), connection, place, live);
+    const cards = new Cards({
+      inbox,
+      root: place,
+      announce: (text) => say(live, text),
+      decided: (ask, kind) => this.#tell(`opask-${kind}`, ask),
+    });
+    const listening = new AbortController();
+    const { signal } = listening;
+    const connected = () => say(connection, CONNECTION[inbox.connection]);
+    inbox.addEventListener("connection", connected, { signal });
+    connected();
+    for (const type of ["asked", "closed"]) {
+      inbox.addEventListener(
+        type,
+        (event) => {
+          const { detail: ask } = /** @type {CustomEvent<Ask>} */ (event);
+          if (!this.covers(ask)) return;
+          if (type === "asked") say(live, announcement(inbox, ask));
+          this.#tell(`opask-${type}`, ask);
+        },
+        { signal },
+      );
+    }
+    const endView = this.render(cards, place);
+    this.#shown = {
+      end: () => {
+        listening.abort();
+        endView();
+        cards.close();
+        giveBack(inbox);
+      },
+    };
+  }
+
+  #hide() {
+    this.#shown?.end();
+    this.#shown = null;
+    this.inbox = null;
+  }
+
+  /** @param {string} type @param {Ask} ask */
+  #tell(type, ask) {
+    this.dispatchEvent(new CustomEvent(type, { detail: { ask }, bubbles: true, composed: true }));
+  }
+}
+
+/** `<opask-inbox base="…" session="…">`: the asks that wait, of one session or of all. */
+export class OpaskInbox extends AskElement {
+  /** @param {Cards} cards @param {HTMLElement} place */
+  render(cards, place) {
+    const waiting = new Waiting(cards, {
+      sessionId: this.getAttribute("session"),
+      lately: this.hasAttribute("lately"),
+    });
+    place.append(waiting.element);
+    return () => waiting.close();
+  }
+
+  /** @param {Ask} ask */
+  covers(ask) {
+    const session = this.getAttribute("session");
+    return session === null || ask.session_id === session;
+  }
+}
+
+/** `<opask-card base="…" ask="…">`: one ask, whatever became of it. */
+export class OpaskCard extends AskElement {
+  get count() {
+    return this.inbox?.asks.get(this.getAttribute("ask") ?? "")?.state === "pending" ? 1 : 0;
+  }
+
+  /** @param {Cards} cards @param {HTMLElement} place */
+  render(cards, place) {
+    const id = this.getAttribute("ask") ?? "";
+    const listening = new AbortController();
+    const draw = () => {
+      const ask = cards.inbox.asks.get(id);
+      cards.change(() => (ask ? place.replaceChildren(cards.of(ask).element) : place.replaceChildren()));
+    };
+    cards.inbox.addEventListener("change", draw, { signal: listening.signal });
+    draw();
+    cards.inbox.api.ask(id).then(
+      (ask) => cards.inbox.learn([ask]),
+      (error) => say(place, String(error.message)),
+    );
+    return () => listening.abort();
+  }
+
+  /** @param {Ask} ask */
+  covers(ask) {
+    return ask.id === this.getAttribute("ask");
+  }
+}
+
+/** @param {string} file */
+function styles(file) {
+  return h("link", { rel: "stylesheet", href: new URL(file, import.meta.url).href });
+}
+
+if (!customElements.get("opask-inbox")) customElements.define("opask-inbox", OpaskInbox);
+if (!customElements.get("opask-card")) customElements.define("opask-card", OpaskCard);

@@ -1,0 +1,89 @@
+// @ts-check
+/** A server-sent stream that comes back by itself, from where it was. */
+
+/** @typedef {"connecting" | "open" | "reconnecting" | "unauthorized"} Connection */
+
+const PAUSES = [500, 1000, 2000, 4000];
+
+/**
+ * Keeps an EventSource open. The browser resumes a broken one by itself; one that the server refused (it is being
+ * restarted behind a proxy, the token has expired) is opened anew, from the last event that was read.
+ */
+export class Feed {
+  #url;
+  #kinds;
+  #onMessage;
+  #onConnection;
+  #check;
+  #last;
+  #resume;
+  #attempts = 0;
+  /** @type {EventSource | null} */
+  #source = null;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #timer;
+
+  /**
+   * @param {object} options
+   * @param {URL} options.url
+   * @param {string[]} options.kinds the events to hear of
+   * @param {string} [options.last] the id to go on from
+   * @param {string} [options.resume] the query parameter that takes it
+   * @param {(data: any, id: string) => void} options.onMessage
+   * @param {(connection: Connection) => void} [options.onConnection]
+   * @param {() => Promise<boolean>} [options.check] tells whether the server still takes this page's cookie
+   */
+  constructor({ url, kinds, last = "", resume = "last", onMessage, onConnection = () => {}, check = async () => true }) {
+    this.#url = url;
+    this.#kinds = kinds;
+    this.#last = last;
+    this.#resume = resume;
+    this.#onMessage = onMessage;
+    this.#onConnection = onConnection;
+    this.#check = check;
+  }
+
+  /** Open the stream, unless it is open. */
+  open() {
+    if (this.#source) return;
+    const url = new URL(this.#url);
+    if (this.#last) url.searchParams.set(this.#resume, this.#last);
+    const source = new EventSource(url);
+    this.#source = source;
+    source.onopen = () => {
+      this.#attempts = 0;
+      this.#onConnection("open");
+    };
+    source.onerror = () => this.#broke(source);
+    for (const kind of this.#kinds) {
+      source.addEventListener(kind, (event) => {
+        this.#last = event.lastEventId || this.#last;
+        this.#onMessage(JSON.parse(event.data), event.lastEventId);
+      });
+    }
+  }
+
+  /** Close the stream for good, or until it is opened again. */
+  close() {
+    clearTimeout(this.#timer);
+    this.#source?.close();
+    this.#source = null;
+  }
+
+  /** @param {EventSource} source */
+  async #broke(source) {
+    if (source !== this.#source) return;
+    this.#onConnection("reconnecting");
+    if (source.readyState !== EventSource.CLOSED) return;
+    this.#source = null;
+    const welcome = await this.#check();
+    if (this.#source) return;
+    if (!welcome) {
+      this.#onConnection("unauthorized");
+      return;
+    }
+    const pause = PAUSES[Math.min(this.#attempts, PAUSES.length - 1)];
+    this.#attempts += 1;
+    this.#timer = setTimeout(() => this.open(), pause);
+  }
+}

@@ -1,0 +1,264 @@
+// @ts-check
+/** What the page knows of an inbox, kept true by its feed. Views listen to it and draw what they find. */
+
+import { Api, ApiError } from "./api.js";
+import { Feed } from "./feed.js";
+import { isOpen } from "./types.js";
+
+/** @typedef {import("./types.js").Ask} Ask */
+/** @typedef {import("./types.js").Answer} Answer */
+/** @typedef {import("./types.js").Session} Session */
+/** @typedef {import("./feed.js").Connection} Connection */
+
+const KINDS = ["snapshot", "entry", "session", "cleared"];
+const TYPING_EVERY_MS = 10_000;
+
+/**
+ * The asks and sessions of one inbox.
+ *
+ * Events (none carries data but `asked` and `closed`, whose `detail` is the ask): `change` after anything changed,
+ * `asked` when an ask came in while the page was open, `closed` when one is no longer pending, `connection`.
+ */
+export class Inbox extends EventTarget {
+  /** @type {Map<string, Ask>} */
+  asks = new Map();
+  /** @type {Map<string, Session>} */
+  sessions = new Map();
+  /** @type {Connection} */
+  connection = "connecting";
+  /** Whether the first snapshot has come. */
+  ready = false;
+  #storeId = "";
+  #feed;
+  /** Ids of asks that were decided in this page. @type {Set<string>} */
+  #mine = new Set();
+  /** @type {Map<string, number>} */
+  #typed = new Map();
+  /** @type {Map<string, number>} */
+  #siblings = new Map();
+  /** @type {Map<string, Promise<void>>} */
+  #lookups = new Map();
+
+  /** @param {Api} api */
+  constructor(api) {
+    super();
+    this.api = api;
+    this.#feed = new Feed({
+      url: api.url("api/feed"),
+      kinds: KINDS,
+      onMessage: (update, id) => this.#take(update, id),
+      onConnection: (connection) => this.#connected(connection),
+      check: () => this.#isWelcome(),
+    });
+  }
+
+  /** Begin to listen. */
+  open() {
+    this.#feed.open();
+  }
+
+  /** Stop listening. */
+  close() {
+    this.#feed.close();
+  }
+
+  /** The asks that wait for the operator, the longest waiting first. @param {string | null} [sessionId] */
+  pending(sessionId = null) {
+    return this.listed(sessionId).filter((ask) => ask.state === "pending");
+  }
+
+  /** All known asks in the order in which they were asked. @param {string | null} [sessionId] */
+  listed(sessionId = null) {
+    return [...this.asks.values()]
+      .filter((ask) => sessionId === null || ask.session_id === sessionId)
+      .sort((one, other) => one.number - other.number);
+  }
+
+  /** Whether the ask was decided here, not on another surface or tab. @param {Ask} ask */
+  isMine(ask) {
+    return this.#mine.has(ask.id);
+  }
+
+  /** Take what was read elsewhere, unless something newer is known. @param {Ask[]} asks */
+  learn(asks) {
+    for (const ask of asks) this.#put(ask);
+    this.#changed();
+  }
+
+  // -- what the operator does: each rejects with an ApiError, and then the ask stays as the server says -------------
+
+  /** @param {Ask} ask @param {Answer[]} answers */
+  answer(ask, answers) {
+    return this.#decide(ask, () => this.api.answer(ask, answers));
+  }
+
+  /** @param {Ask} ask */
+  skip(ask) {
+    return this.#decide(ask, () => this.api.skip(ask));
+  }
+
+  /** @param {Ask} ask */
+  cancel(ask) {
+    return this.#decide(ask, () => this.api.cancel(ask));
+  }
+
+  /** Tell the server now and then that the operator is at it, which moves the deadline. @param {Ask} ask */
+  async touch(ask) {
+    const now = Date.now();
+    if (now - (this.#typed.get(ask.id) ?? -Infinity) < TYPING_EVERY_MS) return;
+    this.#typed.set(ask.id, now);
+    try {
+      this.learn([await this.api.typing(ask)]);
+    } catch (error) {
+      // It only extends the wait. What it tells of the ask counts all the same.
+      if (error instanceof ApiError && error.ask) this.learn([error.ask]);
+    }
+  }
+
+  /**
+   * How many other calls of the agent run on while the ask waits; undefined while that is not known.
+   * @param {Ask} ask
+   */
+  siblings(ask) {
+    if (!this.#siblings.has(ask.id) && !this.#lookups.has(ask.id)) {
+      this.#lookups.set(ask.id, this.#lookUpSiblings(ask.session_id));
+    }
+    return this.#siblings.get(ask.id);
+  }
+
+  /** Take from a logged event what the cards show of it. @param {Record<string, any>} event */
+  notice(event) {
+    if (event.event === "question_asked" && typeof event.siblings_running === "number") {
+      this.#siblings.set(event.question_id, event.siblings_running);
+    }
+  }
+
+  // -- the feed ------------------------------------------------------------------------------------------------------
+
+  /** @param {any} update @param {string} id */
+  #take(update, id) {
+    const storeId = id.slice(0, Math.max(0, id.lastIndexOf("-")));
+    if (storeId !== this.#storeId) {
+      this.#storeId = storeId; // another store: the numbers of the one before mean nothing in it
+      this.asks.clear();
+      this.sessions.clear();
+    }
+    if (update.kind === "snapshot") this.#takeSnapshot(update);
+    else if (update.kind === "entry") this.#put(update.entry);
+    else if (update.kind === "session") this.sessions.set(update.session.id, update.session);
+    else if (update.kind === "cleared") this.#forget(update.session_id);
+    this.#changed();
+  }
+
+  /** @param {{ entries: Ask[], sessions: Session[] }} snapshot */
+  #takeSnapshot(snapshot) {
+    const open = new Set(snapshot.entries.map((ask) => ask.id));
+    for (const ask of snapshot.entries) this.#put(ask);
+    for (const session of snapshot.sessions) this.sessions.set(session.id, session);
+    this.ready = true;
+    for (const ask of this.asks.values()) if (isOpen(ask) && !open.has(ask.id)) this.#askAfter(ask.id);
+  }
+
+  /** Find out what became of an ask while the page was not connected. @param {string} id */
+  async #askAfter(id) {
+    try {
+      this.#put(await this.api.ask(id));
+    } catch (error) {
+      if (error instanceof ApiError && error.code === "unreachable") return; // the next snapshot tells
+      this.asks.delete(id);
+    }
+    this.#changed();
+  }
+
+  /** @param {string} sessionId */
+  #forget(sessionId) {
+    this.sessions.delete(sessionId);
+    for (const ask of this.asks.values()) if (ask.session_id === sessionId) this.asks.delete(ask.id);
+  }
+
+  /** @param {Ask} ask */
+  #put(ask) {
+    const before = this.asks.get(ask.id);
+    if (before && before.seq >= ask.seq) return;
+    this.asks.set(ask.id, ask);
+    if (!before && ask.state === "pending" && this.ready) this.#tell("asked", ask);
+    if (before?.state === "pending" && ask.state !== "pending") this.#tell("closed", ask);
+  }
+
+  /** @param {Connection} connection */
+  #connected(connection) {
+    this.connection = connection;
+    this.#tell("connection");
+  }
+
+  async #isWelcome() {
+    try {
+      await this.api.sessions();
+    } catch (error) {
+      return !(error instanceof ApiError && error.code === "unauthorized");
+    }
+    return true;
+  }
+
+  /** @param {Ask} ask @param {() => Promise<Ask>} act */
+  async #decide(ask, act) {
+    this.#mine.add(ask.id); // before the feed tells of it
+    try {
+      this.learn([await act()]);
+    } catch (error) {
+      if (!(error instanceof ApiError && error.code === "unreachable")) this.#mine.delete(ask.id);
+      if (error instanceof ApiError && error.ask) this.learn([error.ask]);
+      if (error instanceof ApiError && error.code === "unauthorized") this.#connected("unauthorized");
+      throw error;
+    }
+  }
+
+  /** @param {string} sessionId */
+  async #lookUpSiblings(sessionId) {
+    try {
+      const { items } = await this.api.conversation(sessionId);
+      for (const item of items) if (item.kind === "event") this.notice(item.event);
+    } catch {
+      return; // nothing to show then
+    }
+    this.#changed();
+  }
+
+  #changed() {
+    this.#tell("change");
+  }
+
+  /** @param {string} type @param {Ask | null} [ask] */
+  #tell(type, ask = null) {
+    this.dispatchEvent(new CustomEvent(type, { detail: ask }));
+  }
+}
+
+/** @type {Map<string, { inbox: Inbox, users: number }>} */
+const shared = new Map();
+
+/**
+ * Give the one inbox of a base URL, so that all that shows it on a page holds one connection.
+ * @param {URL} base
+ */
+export function borrow(base) {
+  let held = shared.get(base.href);
+  if (!held) {
+    held = { inbox: new Inbox(new Api(base)), users: 0 };
+    shared.set(base.href, held);
+    held.inbox.open();
+  }
+  held.users += 1;
+  return held.inbox;
+}
+
+/** Give an inbox back; the last one out closes it. @param {Inbox} inbox */
+export function giveBack(inbox) {
+  const held = shared.get(inbox.api.base.href);
+  if (!held || held.inbox !== inbox) return;
+  held.users -= 1;
+  if (held.users === 0) {
+    shared.delete(inbox.api.base.href);
+    inbox.close();
+  }
+}

@@ -1,0 +1,224 @@
+// @ts-check
+/** One session: its conversation with the cards where they were asked, followed as it goes on. */
+
+import { ApiError } from "./api.js";
+import { arrange, h, say, setAttribute } from "./dom.js";
+import { Feed } from "./feed.js";
+import { inertLine, shorten } from "./inert.js";
+import { lines } from "./log.js";
+import { place } from "./place.js";
+import { isOpen } from "./types.js";
+import { sessionName, span } from "./wording.js";
+
+/** @typedef {import("./types.js").Ask} Ask */
+/** @typedef {import("./types.js").Logged} Logged */
+
+const SHOWN = 300; // items of a long conversation that are shown until more are asked for
+const NEAR_END_PX = 120;
+
+export class SessionView {
+  #cards;
+  #id;
+  /** @type {Logged[]} */
+  #events = [];
+  /** @type {Map<string, "done" | "failed">} */
+  #finished = new Map();
+  /** @type {Map<string, { signature: string, element: HTMLElement }>} */
+  #lines = new Map();
+  #shown = SHOWN;
+  #drawing = 0;
+  #placed = false;
+  /** @type {Feed | null} */
+  #feed = null;
+  #listening = new AbortController();
+  #title = h("h1", { dir: "auto" });
+  #facts = h("p", { class: "facts" });
+  #note = h("p", { class: "note", role: "alert" });
+  #clear = h("button", { type: "button", class: "quiet", hidden: true, onclick: () => this.#askToClear(true) }, "Clear…");
+  #confirm = h(
+    "div",
+    { class: "confirm", role: "group", hidden: true },
+    h("p", {}, "Clear this session? Its conversation and its cards are removed for good."),
+    h("button", { type: "button", class: "danger", onclick: () => this.#clearAll() }, "Clear the session"),
+    h("button", { type: "button", onclick: () => this.#askToClear(false) }, "Keep it"),
+  );
+  #earlier = h("button", { type: "button", class: "earlier", hidden: true, onclick: () => this.#showEarlier() }, "Show earlier");
+  #log = h("div", { class: "log" });
+  #pinned = h("div", { class: "list" });
+  #pinnedSection = h(
+    "section",
+    { class: "pinned", hidden: true },
+    h("p", { class: "hint" }, "Not tied to a call in the conversation:"),
+    this.#pinned,
+  );
+
+  /**
+   * @param {import("./stage.js").Cards} cards
+   * @param {string} id
+   */
+  constructor(cards, id) {
+    this.#cards = cards;
+    this.#id = id;
+    this.element = h(
+      "div",
+      { class: "session" },
+      h("header", { class: "view-head" }, h("div", {}, this.#title, this.#facts), this.#clear),
+      this.#confirm,
+      this.#note,
+      this.#earlier,
+      this.#log,
+      this.#pinnedSection,
+    );
+    const { signal } = this.#listening;
+    cards.inbox.addEventListener("change", () => this.#soon(), { signal });
+    document.addEventListener("visibilitychange", () => this.#follow(), { signal });
+    this.#head();
+    this.#read();
+  }
+
+  /** Stop following the session. */
+  close() {
+    this.#listening.abort();
+    this.#feed?.close();
+    cancelAnimationFrame(this.#drawing);
+  }
+
+  async #read() {
+    const { inbox } = this.#cards;
+    try {
+      const { items, pinned, position } = await inbox.api.conversation(this.#id);
+      if (this.#listening.signal.aborted) return;
+      for (const item of items) if (item.kind === "event") this.#take({ position: item.position, event: item.event });
+      inbox.learn([...items.flatMap((item) => (item.kind === "card" ? [item.ask] : [])), ...pinned]);
+      this.#feed = new Feed({
+        url: inbox.api.url(`api/sessions/${encodeURIComponent(this.#id)}/feed`),
+        kinds: ["log"],
+        last: String(position),
+        resume: "after",
+        onMessage: (logged) => {
+          this.#take(logged);
+          this.#soon();
+        },
+      });
+      this.#follow();
+      this.#draw();
+      this.#showNow();
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      say(this.#note, inertLine(error.message));
+    }
+  }
+
+  /** Follow the log while somebody looks: a browser has few connections to one server. */
+  #follow() {
+    if (document.visibilityState === "visible") this.#feed?.open();
+    else this.#feed?.close();
+  }
+
+  /** @param {Logged} logged */
+  #take(logged) {
+    if (logged.position <= (this.#events.at(-1)?.position ?? -1)) return;
+    const { event } = logged;
+    this.#events.push(logged);
+    if (event.event === "tool_finished" && event.tool_call_id) {
+      this.#finished.set(event.tool_call_id, event.is_error ? "failed" : "done");
+    }
+    this.#cards.inbox.notice(event);
+  }
+
+  #soon() {
+    if (!this.#drawing) this.#drawing = requestAnimationFrame(() => this.#draw());
+  }
+
+  #draw() {
+    cancelAnimationFrame(this.#drawing);
+    this.#drawing = 0;
+    const scroller = document.scrollingElement ?? document.documentElement;
+    const atEnd = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR_END_PX;
+    this.#cards.change(() => {
+      this.#cards.prune();
+      this.#cards.refresh();
+      this.#head();
+      const { items, pinned } = place(this.#events, this.#cards.inbox.listed(this.#id));
+      arrange(this.#log, this.#elements(items));
+      arrange(this.#pinned, pinned.map((ask) => this.#cards.of(ask).element));
+      setAttribute(this.#pinnedSection, "hidden", pinned.length === 0);
+    });
+    if (atEnd && this.#placed && !this.#log.matches(":focus-within")) scroller.scrollTop = scroller.scrollHeight;
+  }
+
+  /** @param {(Logged | Ask)[]} items */
+  #elements(items) {
+    setAttribute(this.#earlier, "hidden", items.length <= this.#shown);
+    /** @type {HTMLElement[]} */
+    const elements = [];
+    /** @type {Logged[]} */
+    let run = [];
+    const flush = () => {
+      for (const line of lines(run, this.#finished)) elements.push(this.#line(line));
+      run = [];
+    };
+    for (const item of items.slice(-this.#shown)) {
+      if ("event" in item) run.push(item);
+      else {
+        flush();
+        elements.push(this.#cards.of(item).element);
+      }
+    }
+    flush();
+    return elements;
+  }
+
+  /** @param {{ key: string, signature: string, make: () => HTMLElement }} line */
+  #line({ key, signature, make }) {
+    const known = this.#lines.get(key);
+    if (known?.signature === signature) return known.element;
+    const element = make();
+    this.#lines.set(key, { signature, element });
+    return element;
+  }
+
+  #head() {
+    const { inbox } = this.#cards;
+    const session = inbox.sessions.get(this.#id);
+    say(this.#title, sessionName(session, this.#id));
+    if (!session) return;
+    const now = inbox.api.now();
+    const state = session.running
+      ? `running for ${span(now - Date.parse(session.started_at))}`
+      : session.ending === "host_died"
+        ? "its host is gone"
+        : "ended";
+    say(this.#facts, [shorten(session.runtime, 40), state].filter(Boolean).join(" · "));
+    setAttribute(this.#clear, "hidden", session.running);
+  }
+
+  /** Show what matters now: the first question that waits, else the end. */
+  #showNow() {
+    this.#placed = true;
+    const waiting = this.#cards.inbox.listed(this.#id).find(isOpen);
+    const element = waiting ? this.#cards.of(waiting).element : this.element.lastElementChild;
+    this.#cards.change(() => element?.scrollIntoView({ block: waiting ? "center" : "end" }));
+  }
+
+  #showEarlier() {
+    this.#shown += SHOWN;
+    this.#draw();
+  }
+
+  /** @param {boolean} asking */
+  #askToClear(asking) {
+    this.#cards.change(() => setAttribute(this.#confirm, "hidden", !asking));
+    (asking ? this.#confirm.querySelector("button") : this.#clear)?.focus();
+  }
+
+  async #clearAll() {
+    try {
+      await this.#cards.inbox.api.clear(this.#id);
+      location.hash = "#/";
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      say(this.#note, inertLine(error.message));
+    }
+  }
+}
