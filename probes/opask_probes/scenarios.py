@@ -11,7 +11,6 @@ from opask.questions import Ask
 
 from . import foreign
 from .case import Case
-from .model import Call
 from .playing import Operator
 from .scripts import DATABASE, NAME, PARTS, REPORT, SUB, asked, failed, given, says, two_given
 from .verdicts import answered, correlated, heard, of_a_sub_agent, sound, unasked
@@ -140,7 +139,7 @@ async def foreign_server(case: Case) -> list[str]:
     command = (sys.executable, "-I", "-S", str(foreign.__file__), "ask_user_question")
     results = {True: failed(lacks=(foreign.ANSWER,)), False: given(foreign.ANSWER), None: given(error=None)}
     take = await case.run(
-        says("I call the other.", Call(tool, asked(DATABASE)), expect=case.offer),
+        says("I call the other.", case.call(tool, asked(DATABASE)), expect=case.offer),
         says(
             "I ask.",
             case.ask(PARTS),
