@@ -62,6 +62,11 @@ class SqliteStore(LedgerStore):
         self._folder = self.path
         self._places: dict[str, Place] = {}
 
+    @property
+    def folder(self) -> Path:
+        """The private folder beside the file, with mode 0700, once the inbox is open."""
+        return self._folder
+
     # -- opening and closing -----------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
