@@ -29,6 +29,7 @@ __all__ = ["COMMANDS", "UsageError", "main"]
 COMMANDS: Final[Mapping[str, str]] = {
     "demo": "see a question asked and answered, with a scripted agent",
     "run": "run an agent that can ask you",
+    "serve": "serve the page on which agents' questions wait for you",
     "routes": "show which runtime can ask by which route, beside the versions installed here",
     "registry": "work with the registry of routes",
     "probe": "try on the real runtime, with a scripted model, whether its agents can ask",
