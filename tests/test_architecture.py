@@ -90,7 +90,8 @@ SPEAKS_MCP = ("opask.bridge.lines", "opask.bridge.server", "opask.bridge.http")
 PLAIN = package("opask.surfaces.plain")
 TERMINAL = package("opask.surfaces.terminal", "opask.surfaces.inline", "opask.surfaces.screen")
 WEB = package("opask.surfaces.web")
-SURFACES = (*PLAIN, *TERMINAL, *WEB)
+MCP_SURFACE = package("opask.surfaces.mcp")
+SURFACES = (*PLAIN, *TERMINAL, *WEB, *MCP_SURFACE)
 INBOX = package("opask.inbox")
 
 # Each runs as a file in a process of its own, started as `python -I -S FILE`.
@@ -166,6 +167,11 @@ RULES = (
         (*CORE, *INBOX, "opask.surfaces.*"),
         (*ATTRS, "anyio", "prompt_toolkit"),
         never=SURFACES,
+    ),
+    Rule(
+        MCP_SURFACE,
+        (*CORE, *INBOX, *MCP_SURFACE),
+        (*ATTRS, *MCP, "anyio", "pydantic", "starlette", "uvicorn"),
     ),
     Rule(
         WEB,
@@ -525,6 +531,8 @@ def write(root: Path, **sources: str) -> list[Module]:
             "imports opask.surfaces.plain",
         ),
         ("opask__surfaces__form", "from opask.surfaces.plain import show", "imports opask.surfaces.plain"),
+        ("opask__surfaces__mcp__server", "from opask.bridge import Bridge", "imports opask.bridge"),
+        ("opask__surfaces__mcp__server", "from opask.surfaces import plain", "imports opask.surfaces"),
         ("opask__surfaces__form", "import anyio", "imports anyio"),
         ("opask__surfaces__plain", "import prompt_toolkit", "imports prompt_toolkit"),
         ("opask__testing", "from opask.cli import main", "which nothing may import"),
