@@ -6,7 +6,8 @@ import { Draft } from "./draft.js";
 import { fill, freshId, h, say, setAttribute } from "./dom.js";
 import { Form } from "./form.js";
 import { inertLine, prose, shorten } from "./inert.js";
-import { askName, countdown, sessionName, span, standing } from "./wording.js";
+import { isWriting } from "./keys.js";
+import { askLine, askName, countdown, sessionName, span, standing } from "./wording.js";
 
 /** @typedef {import("./types.js").Ask} Ask */
 /** @typedef {import("./types.js").Answer} Answer */
@@ -96,11 +97,11 @@ export class Card {
     const { tone, label } = standing(ask, inbox.isMine(ask));
     setAttribute(this.element, "data-state", ask.state);
     setAttribute(this.element, "data-tone", tone);
-    setAttribute(this.element, "aria-label", `${label}: ${askName(ask)}`);
+    setAttribute(this.element, "aria-label", `${label}: ${askLine(ask)}`);
     setAttribute(this.element, "data-folded", this.#folded);
     setAttribute(this.#fold, "aria-expanded", String(!this.#folded));
     setAttribute(this.#body, "hidden", this.#folded);
-    say(this.#title, askName(ask));
+    say(this.#title, this.#folded ? askLine(ask) : ask.questions[0].header ? askName(ask) : "Question");
     say(this.#badge, label);
     this.#nameAsker();
     const shown = ask.state === "pending" ? "pending" : `${ask.state} ${ask.seq}`;
@@ -251,7 +252,7 @@ export class Card {
   /** @param {KeyboardEvent} event */
   #key(event) {
     const target = /** @type {HTMLElement} */ (event.target);
-    if (target instanceof HTMLTextAreaElement) {
+    if (isWriting(target)) {
       if (event.key === "Escape") this.element.focus();
       return;
     }

@@ -11,6 +11,7 @@ import { inert, inertLine, prose } from "./inert.js";
 
 const DIRECT_DIGITS = 9; // up to so many options, one digit names an option
 const SHORT_LABEL = 32;
+const MANY_OPTIONS = 12; // with more than that, one can search among them
 const LONG_TEXT = 600; // characters from which on an option is shown in part, and whole on demand
 
 /**
@@ -147,7 +148,7 @@ export class Form {
         several && question.options.length > 0 && clear,
       ),
       h("div", { class: "text", id: textId, dir: "auto" }, ...prose(question.question)),
-      question.options.length > 0 && this.#list(question, at, textId),
+      ...(question.options.length > 0 ? this.#choices(question, at, textId) : []),
       h(
         "div",
         { class: "words" },
@@ -158,20 +159,43 @@ export class Form {
   }
 
   /** @param {Question} question @param {number} at @param {string} labelId */
-  #list(question, at, labelId) {
+  #choices(question, at, labelId) {
+    const many = question.options.length > MANY_OPTIONS;
     const short =
       question.options.length > 4 &&
       question.options.every(({ label, description }) => !description && label.length <= SHORT_LABEL);
     const group = freshId();
-    return h(
+    const list = h(
       "ul",
       {
-        class: short ? "options short" : "options",
+        class: `options${short ? " short" : ""}${many ? " many" : ""}`,
         role: this.#direct || question.multiSelect ? null : "radiogroup",
         "aria-labelledby": labelId,
       },
       ...question.options.map((option, index) => this.#option(option, question, at, index, group)),
     );
+    return many ? [this.#search(question, list), list] : [list];
+  }
+
+  /** @param {Question} question @param {HTMLElement} list */
+  #search(question, list) {
+    const box = h("input", {
+      type: "search",
+      class: "search",
+      placeholder: `Search the ${question.options.length} options`,
+      "aria-label": `Search the ${question.options.length} options`,
+      autocomplete: "off",
+      oninput: () => {
+        const wanted = box.value.trim().toLowerCase();
+        question.options.forEach(({ label, description }, index) => {
+          const found = `${index + 1} ${label} ${description}`.toLowerCase().includes(wanted);
+          setAttribute(list.children[index], "hidden", !found);
+        });
+      },
+      // Enter would press the form's button, which here sends something else.
+      onkeydown: (/** @type {KeyboardEvent} */ event) => event.key === "Enter" && event.preventDefault(),
+    });
+    return box;
   }
 
   /**
@@ -190,8 +214,8 @@ export class Form {
     const texts = h("span", { class: "texts" }, label, option.description !== "" && more);
     const whole = inert(option.label).length + inert(option.description).length <= LONG_TEXT;
     const show = (/** @type {boolean} */ all) => {
-      fill(label, ...prose(cut(option.label, all)));
-      fill(more, ...prose(cut(option.description, all)));
+      fill(label, ...prose(cut(option.label, all), { scrolls: false }));
+      fill(more, ...prose(cut(option.description, all), { scrolls: false }));
     };
     show(whole);
     const inList = question.multiSelect || this.#direct ? {} : { role: "presentation" };
@@ -339,7 +363,7 @@ export class Form {
 
   /** @param {HTMLElement} section @returns {HTMLElement[]} */
   #options(section) {
-    return [...section.querySelectorAll(".options input, .options button.option")].map((found) => /** @type {HTMLElement} */ (found));
+    return [...section.querySelectorAll("li:not([hidden]) :is(.option input, button.option)")].map((found) => /** @type {HTMLElement} */ (found));
   }
 
   #focused() {

@@ -47,10 +47,13 @@ const CODE = /(?<ticks>`+)(?<code>(?:[^`]|(?!\k<ticks>)`)+?)\k<ticks>(?!`)/u;
 /**
  * Return an agent's text as nodes: what stands in backticks as code, everything else as it is.
  * @param {string} text
+ * @param {object} [options]
+ * @param {boolean} [options.scrolls] whether a block of code may be scrolled by keys, so not within a button
  * @returns {(Node | string)[]}
  */
-export function prose(text) {
-  return split(inert(text), FENCED, "block", (block) => h("pre", { tabindex: 0 }, h("code", {}, block)), (rest) =>
+export function prose(text, { scrolls = true } = {}) {
+  const block = (/** @type {string} */ code) => h("pre", { tabindex: scrolls ? 0 : null }, h("code", {}, code));
+  return split(inert(text), FENCED, "block", block, (rest) =>
     split(rest, CODE, "code", (code) => h("code", {}, code), (plain) => [plain]),
   );
 }

@@ -46,7 +46,7 @@ export class Keys {
     this.#off.checked = read() === null;
     document.addEventListener("keydown", (event) => {
       if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-      if (!this.on() || this.element.open || isWriting(event.target)) return;
+      if (!this.on() || this.element.open || isWriting(event.composedPath()[0])) return;
       if (event.key === "j") move(1);
       else if (event.key === "k") move(-1);
       else if (event.key === "i") toInbox();
@@ -75,9 +75,9 @@ export class Keys {
   }
 }
 
-/** @param {EventTarget | null} target */
-function isWriting(target) {
-  return target instanceof HTMLTextAreaElement || (target instanceof HTMLInputElement && target.type === "text");
+/** Whether keys pressed there are text. @param {EventTarget | null} target */
+export function isWriting(target) {
+  return target instanceof HTMLTextAreaElement || (target instanceof HTMLInputElement && target.type === "search");
 }
 
 function read() {

@@ -42,6 +42,14 @@ export function askName(ask) {
   return ask.questions.length > 1 ? `${name} (and ${ask.questions.length - 1} more)` : name;
 }
 
+/** The ask in one line, with its first question. @param {Ask} ask */
+export function askLine(ask) {
+  const [first] = ask.questions;
+  const header = shorten(first.header, 60);
+  const line = `${header}${header && ": "}${shorten(first.question, 140)}`;
+  return ask.questions.length > 1 ? `${line} (and ${ask.questions.length - 1} more)` : line;
+}
+
 /** Say where a decision was made. @param {string | null} by @param {boolean} mine */
 export function where(by, mine) {
   if (mine) return "here";
@@ -78,7 +86,7 @@ export function standing(ask, mine) {
     case "cancelled":
       return cancelled(ask, decided, reason);
     case "timed_out":
-      return { tone: "bad", label: "Timed out", detail: `Nobody answered in time; the agent was told to go on. ${reason}` };
+      return { tone: "bad", label: "Timed out", detail: `${reason || "No answer in time."} The agent was told to go on.` };
     case "abandoned":
       return { tone: "bad", label: "No longer asked", detail: `The agent stopped waiting. ${reason}` };
     case "unavailable":
