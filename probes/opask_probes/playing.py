@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -18,7 +19,7 @@ from attrs import Factory, define, evolve, field, frozen
 from opask.adapters import Adapter
 from opask.bridge import Bridge, Session
 from opask.driver import Bounds, RunningRuntime, RunResult, start
-from opask.events import Event, QuestionAsked, QuestionResolved, TurnEnded
+from opask.events import Event, QuestionAsked, QuestionCorrelated, QuestionResolved, TurnEnded
 from opask.launch import LaunchPlan, LaunchRequest
 from opask.outcomes import Reply
 from opask.prompter import Prompter
@@ -36,7 +37,8 @@ __all__ = ["Line", "Operator", "Playing", "Setting", "Take", "playing"]
 OneEvent = TypeVar("OneEvent", bound=Event)
 
 _GONE_S: Final = 2.0  # in which all that a run started is gone
-_RELAY: Final = "relay.py"
+_NEWS_S: Final = 1.0
+_RELAY: Final = re.compile(r"relay\.py \S+$")  # and not a program that is told of it
 
 
 @frozen
@@ -90,7 +92,7 @@ class Take:
 
 
 class Operator(Scripted):
-    """A scripted operator who may take time.
+    """A scripted operator who may take time, and is no faster than the news of which call a question is of.
 
     Args:
         answers: see `opask.testing.Scripted`.
@@ -102,11 +104,19 @@ class Operator(Scripted):
     ) -> None:
         super().__init__(answers, by="probe")
         self._before = before
+        self._run: Playing | None = None
+
+    def attend(self, run: Playing) -> None:
+        """Take in which run the questions are of."""
+        self._run = run
 
     async def ask(self, ask: Ask, /) -> Reply:
         """Answer from the script, in due time."""
         if self._before is not None:
             await self._before(ask)
+        if self._run is not None:
+            with anyio.move_on_after(_NEWS_S):  # of some calls there is none
+                await self._run.call_known(ask)
         return await super().ask(ask)
 
 
@@ -179,12 +189,19 @@ class Playing:
             await self._changed.wait()
         return found[count - 1]
 
+    async def call_known(self, ask: Ask) -> None:
+        """Wait until it is known which call a question is of."""
+        while ask.tool_call_id is None and not any(
+            event.question_id == ask.id for event in self.take.of(QuestionCorrelated)
+        ):
+            await self._changed.wait()
+
     def relays(self) -> list[int]:
         """Give the ids of the relays that run below the runtime."""
         return [
             pid
             for pid, line in processes_below(self.runtime.pid)
-            if _RELAY in line and "guard.py" not in line
+            if _RELAY.search(line) and "guard.py" not in line
         ]
 
     def changed(self) -> None:
@@ -256,6 +273,8 @@ async def playing(
                 ) as runtime:
                     run = Playing(set_, session, runtime, take, prompt=prompt)
                     watcher.follow(run)
+                    if isinstance(prompter, Operator):
+                        prompter.attend(run)
                     async with anyio.create_task_group() as tasks:
                         tasks.start_soon(run.watch)
                         try:
