@@ -89,9 +89,10 @@ SPEAKS_MCP = ("opask.bridge.lines", "opask.bridge.server", "opask.bridge.http")
 # The modules of each surface.
 PLAIN = package("opask.surfaces.plain")
 TERMINAL = package("opask.surfaces.terminal", "opask.surfaces.inline", "opask.surfaces.screen")
+FULLSCREEN = package("opask.surfaces.fullscreen")
 WEB = package("opask.surfaces.web")
 MCP_SURFACE = package("opask.surfaces.mcp")
-SURFACES = (*PLAIN, *TERMINAL, *WEB, *MCP_SURFACE)
+SURFACES = (*PLAIN, *TERMINAL, *FULLSCREEN, *WEB, *MCP_SURFACE)
 INBOX = package("opask.inbox")
 
 # Each runs as a file in a process of its own, started as `python -I -S FILE`.
@@ -166,6 +167,12 @@ RULES = (
         TERMINAL,
         (*CORE, *INBOX, "opask.surfaces.*"),
         (*ATTRS, "anyio", "prompt_toolkit"),
+        never=SURFACES,
+    ),
+    Rule(
+        FULLSCREEN,
+        (*CORE, *INBOX, "opask.surfaces.*"),
+        (*ATTRS, "anyio", "rich", "textual"),
         never=SURFACES,
     ),
     Rule(

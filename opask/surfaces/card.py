@@ -55,10 +55,12 @@ class Card:
     Args:
         ask: what is asked.
         who: who asks.
+        cancels: the key that cancels the ask, as it is to be shown; empty where none does.
     """
 
     ask: Ask
     who: str
+    cancels: str = "Ctrl-C"
     form: Form = field(init=False)
     _top: int = field(default=0, init=False)
     _seen: tuple[int, int, str] = field(default=(0, 0, ""), init=False)
@@ -249,7 +251,7 @@ class Card:
         elif not live:
             rows = [()]
         else:
-            rows = _packed(_keys(form, frame.glyphs, scrolls=scrolls), frame)[:most]
+            rows = _packed(_keys(form, frame.glyphs, scrolls=scrolls, cancels=self.cancels), frame)[:most]
             if form.mode == "confirming":
                 rows = (_noted("Skip this question?", frame) + rows)[-most:]
         edges = [frame.glyphs.side] * (len(rows) - 1) + [frame.glyphs.bottom]
@@ -266,7 +268,7 @@ def _marked(row: Line, glyph: str) -> Line:
     return (("more", glyph), ("edge", edge[1:]), *others)
 
 
-def _keys(form: Form, glyphs: Glyphs, *, scrolls: bool) -> list[tuple[str, str]]:
+def _keys(form: Form, glyphs: Glyphs, *, scrolls: bool, cancels: str) -> list[tuple[str, str]]:
     """Give the keys that do something now, with what they do; the most needed first."""
     several = form.question.multi_select
     if form.mode == "confirming":
@@ -289,7 +291,7 @@ def _keys(form: Form, glyphs: Glyphs, *, scrolls: bool) -> list[tuple[str, str]]
         keys.append((arrows, "Space") if several else (arrows, "Enter"))
     keys += [("PgUp PgDn", "scroll")] if scrolls else []
     keys += [(glyphs.left, "back")] if form.index else []
-    return [*keys, ("Ctrl-C", "cancel")]
+    return [*keys, (cancels, "cancel")] if cancels else keys
 
 
 def _packed(pairs: Sequence[tuple[str, str]], frame: Frame) -> list[Line]:

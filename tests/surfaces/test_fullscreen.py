@@ -1,0 +1,376 @@
+"""The inbox on a whole terminal: what is shown of it, and what keys do there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from textual.pilot import Pilot
+
+from inbox_peers import Clock, ask_of, first
+from opask import Abandoned, Answer, Answered, Ask, Option, Question, Skipped
+from opask.inbox import MemoryStore, State
+from opask.surfaces.form import KeyGuard
+from opask.surfaces.fullscreen import InboxApp
+
+GOLDEN = Path(__file__).parent / "golden"
+DATABASE = Question(
+    "Which database should the service use?",
+    "Database",
+    (Option("PostgreSQL", "A server of its own"), Option("SQLite", "A file beside the service")),
+)
+PARTS = Question(
+    "Which parts should be done first?",
+    "Parts",
+    (
+        Option("API", "What other services call"),
+        Option("Web page", "What people see"),
+        Option("Docs", "What both are told"),
+    ),
+    multi_select=True,
+)
+Shown = Pilot[None]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Run on asyncio: Textual is made for it."""
+    return "asyncio"
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """Give a clock in hand."""
+    return Clock()
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let keys count at once, except where a test is about those that come too early."""
+    monkeypatch.setattr(KeyGuard, "counts", lambda self, now: self.is_shown)
+
+
+@pytest.fixture
+async def store(clock: Clock) -> MemoryStore:
+    """Give an inbox with two sessions in it."""
+    store = MemoryStore(clock=clock)
+    host = await store.join()
+    await store.begin_session("s1", host.id, runtime="claude", title="Set up a database for this service")
+    await store.begin_session("s2", host.id, runtime="kimi", title="Write the release notes")
+    return store
+
+
+async def put(store: MemoryStore, clock: Clock, id_: str, *questions: Question, **more: Any) -> Ask:
+    """Ask, from the session of the first host."""
+    ask = ask_of(id_, more.pop("session_id", "s1"), *questions, now=clock.now, **more)
+    (session,) = [one for one in await store.sessions() if one.id == ask.session_id]
+    await store.put(ask, session.host_id, latest=clock.now + timedelta(minutes=10))
+    return ask
+
+
+@asynccontextmanager
+async def app(
+    store: MemoryStore, clock: Clock, size: tuple[int, int] = (100, 30)
+) -> AsyncIterator[tuple[InboxApp, Shown]]:
+    """Run the application for the length of a block."""
+    shown = InboxApp(store, now=clock)
+    async with shown.run_test(size=size) as pilot:
+        yield shown, pilot
+
+
+def screen(shown: InboxApp) -> list[str]:
+    """Give what is on the screen, row by row."""
+    strips = shown.screen._compositor.render_strips()  # what the terminal would be sent
+    return ["".join(segment.text for segment in strip).rstrip() for strip in strips]
+
+
+async def until(shown: InboxApp, pilot: Shown, *parts: str, lacks: str | None = None) -> list[str]:
+    """Wait until the screen has all of these parts, and lacks another."""
+    try:
+        with anyio.fail_after(10):
+            while True:
+                rows = screen(shown)
+                text = "\n".join(rows)
+                if all(part in text for part in parts) and (lacks is None or lacks not in text):
+                    return rows
+                await pilot.pause()
+    except TimeoutError:
+        raise AssertionError(f"no {parts!r} without {lacks!r} in\n" + "\n".join(screen(shown))) from None
+
+
+async def settled(store: MemoryStore, pilot: Shown, ask_id: str, state: State) -> Any:
+    """Wait until an ask is in a state; give what was decided."""
+    with anyio.fail_after(10):
+        while (entry := await store.entry(ask_id)).state != state:
+            await pilot.pause()
+    return entry.reply
+
+
+# -- answering -----------------------------------------------------------------------------------------------------
+
+
+async def test_one_option(store: MemoryStore, clock: Clock) -> None:
+    """A number answers the question that waits; afterwards its card says where it was answered."""
+    await put(store, clock, "q1", DATABASE)
+    async with app(store, clock) as (shown, pilot):
+        await until(shown, pilot, "❯ 1 PostgreSQL", "1-2 choose", "1 question waits")
+        assert shown.title == "(1) opask inbox"
+        await pilot.press("2")
+        assert await settled(store, pilot, "q1", "answered") == Answered((Answer((1,)),), "terminal")
+        await until(shown, pilot, "✓ SQLite", "answered in terminal; on its way", "no questions wait")
+        await store.settle("q1", Answered((Answer((1,)),), "terminal"))
+        await until(shown, pilot, "answered in terminal; the agent has it")
+        assert shown.title == "opask inbox"
+
+
+async def test_several_options_and_own_words(store: MemoryStore, clock: Clock) -> None:
+    """Options are marked, words of one's own are typed beside them, and Enter sends all of it."""
+    await put(store, clock, "q1", PARTS)
+    async with app(store, clock) as (shown, pilot):
+        await until(shown, pilot, "[ ] API")
+        await pilot.press("1", "down", "down", "space", "t")
+        await until(shown, pilot, "Enter keep")
+        await pilot.press(*"a q", "ctrl+j", "b", "enter")
+        await until(shown, pilot, "[x] Other: a q b", "[x] API", "[x] Docs")
+        await pilot.press("enter")
+        reply = await settled(store, pilot, "q1", "answered")
+    assert reply == Answered((Answer((0, 2), "a q\nb"),), "terminal")
+
+
+async def test_a_skip_and_escape(store: MemoryStore, clock: Clock) -> None:
+    """``s`` skips; Esc asks first, and any key but y takes that back."""
+    await put(store, clock, "q1", DATABASE)
+    await put(store, clock, "q2", DATABASE)
+    async with app(store, clock) as (shown, pilot):
+        await until(shown, pilot, "1-2 choose")
+        await pilot.press("escape")
+        await until(shown, pilot, "Skip this question?")
+        await pilot.press("1")
+        await until(shown, pilot, "1-2 choose", lacks="Skip this question?")
+        assert (await store.entry("q1")).state == "pending"
+        await pilot.press("escape", "y")
+        assert await settled(store, pilot, "q1", "skipped") == Skipped("terminal")
+        await until(shown, pilot, "1-2 choose", "1 question waits")
+        await pilot.press("s")
+        assert await settled(store, pilot, "q2", "skipped") == Skipped("terminal")
+
+
+async def test_two_questions_of_one_ask(store: MemoryStore, clock: Clock) -> None:
+    """They come one after the other; ← goes back, and both answers are sent at once."""
+    await put(store, clock, "q1", DATABASE, PARTS)
+    async with app(store, clock) as (shown, pilot):
+        await until(shown, pilot, "1 of 2")
+        await pilot.press("1")
+        await until(shown, pilot, "2 of 2", "[ ] API")
+        await pilot.press("left")
+        await until(shown, pilot, "1 of 2", "PostgreSQL")
+        await pilot.press("2")
+        await until(shown, pilot, "2 of 2")
+        await pilot.press("3", "enter")
+        reply = await settled(store, pilot, "q1", "answered")
+    assert reply == Answered((Answer((1,)), Answer((2,))), "terminal")
+
+
+async def test_the_next_question_comes_up(store: MemoryStore, clock: Clock) -> None:
+    """After an answer the one that has waited longest is up, and a key that was meant for the first is not for it."""
+    await put(store, clock, "q1", DATABASE)
+    await put(store, clock, "q2", PARTS, session_id="s2")
+    async with app(store, clock) as (shown, pilot):
+        await until(shown, pilot, "❯ 1 PostgreSQL", "2 questions wait")
+        await pilot.press("1")
+        await until(shown, pilot, "[ ] API", "1 question waits")
+        assert (await store.entry("q2")).state == "pending"
+        assert shown.focused is not None
+
+
+async def test_early_keys_do_not_answer(
+    store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is pressed before a question can have been read is dropped, and the card names no key until then."""
+    monkeypatch.undo()
+    early = True
+    monkeypatch.setattr(KeyGuard, "counts", lambda self, now: not early)
+    await put(store, clock, "q1", DATABASE)
+    async with app(store, clock) as (shown, pilot):
+        await until(shown, pilot, "❯ 1 PostgreSQL", lacks="1-2 choose")
+        await pilot.press("1", "s", "enter", "down")
+        assert (await store.entry("q1")).state == "pending"
+        assert "❯ 1 PostgreSQL" in "\n".join(screen(shown))
+        early = False
+        await pilot.press("1")
+        assert (await settled(store, pilot, "q1", "answered")).answers == (Answer((0,)),)
+
+
+# -- other surfaces, and ends that are not answers -----------------------------------------------------------------------
+
+
+async def test_an_answer_from_elsewhere(store: MemoryStore, clock: Clock) -> None:
+    """The open card closes, says what was answered and where, and no key answers it again."""
+    await put(store, clock, "q1", DATABASE)
+    async with app(store, clock) as (shown, pilot):
+        await until(shown, pilot, "1-2 choose")
+        await store.resolve("q1", first("web:alice"))
+        await until(shown, pilot, "✓ PostgreSQL", "answered in web:alice", lacks="1-2 choose")
+        await pilot.press("2")
+        assert (await store.entry("q1")).reply == first("web:alice")
+
+
+async def test_a_decision_that_is_refused(store: MemoryStore, clock: Clock) -> None:
+    """One that comes after the deadline is told, and the question is shown as it is."""
+    await put(store, clock, "q1", DATABASE, wait=60)
+    async with app(store, clock) as (shown, pilot):
+        await until(shown, pilot, "1-2 choose")
+        clock.forward(61)
+        await pilot.press("1")
+        await until(shown, pilot, "too late for ask q1")
+        await store.settle("q1", Abandoned("turn_end"))
+        await until(shown, pilot, "the agent's turn ended")
+
+
+async def test_a_host_that_dies(store: MemoryStore, clock: Clock) -> None:
+    """Its question is shown as nobody's, and takes no key."""
+    host = await store.join()
+    await store.put(ask_of("q1", "s3", DATABASE, now=clock.now), host.id)
+    async with app(store, clock) as (shown, pilot):
+        await until(shown, pilot, "1-2 choose")
+        host.release()
+        await until(shown, pilot, "its host is gone", lacks="1-2 choose")
+
+
+async def test_typing_gives_time(store: MemoryStore, clock: Clock) -> None:
+    """As long as the operator types, the wait does not run out under their hands, up to the route's limit."""
+    ask = await put(store, clock, "q1", DATABASE, wait=20)
+    async with app(store, clock) as (shown, pilot):
+        await until(shown, pilot, "1-2 choose")
+        await pilot.press("t", "a")
+        with anyio.fail_after(10):
+            while (deadline := (await store.entry("q1")).deadline) == ask.deadline:
+                await pilot.pause()
+        assert deadline == clock.now + timedelta(minutes=1)
+        await until(shown, pilot, "1:00 left")
+
+
+# -- looking around ------------------------------------------------------------------------------------------------
+
+
+async def test_an_operator_is_there(store: MemoryStore, clock: Clock) -> None:
+    """While it runs it holds a lease, which is gone afterwards."""
+    async with app(store, clock) as (shown, pilot):
+        await until(shown, pilot, "Nothing is asked.")
+        assert [lease.surface for lease in await store.leases()] == ["terminal"]
+        assert store.present_until("s1") is not None
+    assert await store.leases() == ()
+
+
+async def test_a_question_that_comes_later(store: MemoryStore, clock: Clock) -> None:
+    """It appears by itself, with the conversation that it was asked in, and the turn goes on above it."""
+    async with app(store, clock) as (shown, pilot):
+        await until(shown, pilot, "Nothing is asked.")
+        await store.append(
+            "s1", [{"event": "text", "text": "I look "}, {"event": "text", "text": "around.\n"}]
+        )
+        await store.append(
+            "s1", [{"event": "tool_announced", "tool": "Ask", "tool_call_id": "t1", "ask": "supplied"}]
+        )
+        await put(store, clock, "q1", DATABASE, call="t1")
+        rows = await until(shown, pilot, "I look around.", "waits for an answer", "1-2 choose")
+        await store.append("s1", [{"event": "text", "text": "Meanwhile."}])
+        await until(shown, pilot, "Meanwhile.")
+    said = next(at for at, row in enumerate(rows) if "I look around." in row)
+    asked = next(at for at, row in enumerate(rows) if "waits for an answer" in row)
+    assert said < asked
+
+
+async def test_the_list(store: MemoryStore, clock: Clock) -> None:
+    """Tab goes to the list, where arrows look at the others without answering anything; Tab goes back."""
+    await put(store, clock, "q1", DATABASE)
+    await put(store, clock, "q2", PARTS, session_id="s2")
+    async with app(store, clock) as (shown, pilot):
+        await until(shown, pilot, "❯ 1 PostgreSQL")
+        await pilot.press("tab")
+        await until(shown, pilot, "Tab answer it", lacks="1-2 choose")
+        await pilot.press("down")
+        await until(shown, pilot, "[ ] API")
+        await pilot.press("s", "1", "y")
+        assert {entry.state for entry in await store.entries()} == {"pending"}
+        await pilot.press("enter")
+        await until(shown, pilot, "1-3 mark")
+        await pilot.press("n")
+        await until(shown, pilot, "❯ 1 PostgreSQL", "1-2 choose")
+
+
+async def test_a_cleared_conversation(store: MemoryStore, clock: Clock) -> None:
+    """It goes from the screen with its cards."""
+    await put(store, clock, "q1", DATABASE)
+    await store.append("s1", [{"event": "text", "text": "I look around."}])
+    async with app(store, clock) as (shown, pilot):
+        await until(shown, pilot, "I look around.", "1-2 choose")
+        await pilot.press("1")
+        await store.settle("q1", Answered((Answer((0,)),), "terminal"))
+        await store.clear_session("s1")
+        await until(shown, pilot, "Nothing is asked.", lacks="I look around.")
+
+
+async def test_quitting(store: MemoryStore, clock: Clock) -> None:
+    """``q`` and Ctrl-C leave, and what waits goes on waiting."""
+    for key in ("q", "ctrl+c"):
+        await put(store, clock, key, DATABASE)
+        async with app(store, clock) as (shown, pilot):
+            await until(shown, pilot, "1-2 choose")
+            await pilot.press(key)
+            await pilot.pause()
+            assert shown.return_code == 0
+        assert (await store.entry(key)).state == "pending"
+
+
+async def test_hostile_texts(store: MemoryStore, clock: Clock) -> None:
+    """Markup is shown as it was written, and nothing that a terminal obeys gets to the screen."""
+    nasty = "[bold]x[/bold] \x1b[2J\x1b]0;t\x07 \u202egnp.exe [@click=app.quit]y[/]"
+    question = Question(nasty, nasty, (Option(nasty, nasty), Option("b" * 3000)))
+    await store.append(
+        "s1", [{"event": "text", "text": nasty}, {"event": "tool_announced", "tool": nasty, "ask": None}]
+    )
+    await put(store, clock, "q1", question)
+    async with app(store, clock) as (shown, pilot):
+        rows = await until(shown, pilot, "[bold]x[/bold]", "1-2 choose")
+        await pilot.press("t")
+        await until(shown, pilot, "Enter send")
+        rows += screen(shown)
+    text = "".join(rows)
+    assert not {"\x1b", "\x07", "\u202e"} & set(text)
+    assert "[@click" in text
+
+
+@pytest.mark.parametrize("size", [(100, 30), (60, 24), (30, 12)])
+async def test_how_it_looks(store: MemoryStore, clock: Clock, size: tuple[int, int]) -> None:
+    """The screen is the one that was looked at. After a change that is meant, WRITE_GOLDEN=1 writes it anew."""
+    await store.append(
+        "s1",
+        [
+            {"event": "text", "text": "I set the service up. There is no database yet.\n"},
+            {"event": "tool_announced", "tool": "Read", "tool_call_id": "t0", "ask": None},
+            {"event": "tool_announced", "tool": "Ask", "tool_call_id": "t1", "ask": "supplied"},
+        ],
+    )
+    await put(store, clock, "q0", DATABASE, session_id="s2")
+    await store.resolve("q0", first("web:alice"))
+    await store.settle("q0", first("web:alice"))
+    clock.forward(100)
+    await put(store, clock, "q1", DATABASE, call="t1", wait=300)
+    await put(store, clock, "q2", PARTS, session_id="s2", wait=None)
+    clock.forward(41)
+    async with app(store, clock, size) as (shown, pilot):
+        await until(shown, pilot, "PostgreSQL", "waits for an answer" if size[1] > 12 else "PostgreSQL")
+        rows = screen(shown)
+    golden = GOLDEN / f"fullscreen-{size[0]}x{size[1]}.txt"
+    if os.environ.get("WRITE_GOLDEN"):
+        golden.parent.mkdir(exist_ok=True)
+        golden.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    assert golden.read_text(encoding="utf-8").splitlines() == rows
+    assert all(len(row) <= size[0] for row in rows)
