@@ -131,11 +131,11 @@ class InboxPrompter:
         except Exception:
             self._put.discard(ask.id)
             raise
-        seen = self._seen.get(ask.session_id) or self._clock()
+        seen = self._last_seen(ask.session_id) or self._clock()
         deadline = entry.deadline
         updates = self._store.watch_ask(ask.id)
         while True:
-            seen = max(seen, self._store.present_until(ask.session_id) or seen)
+            seen = self._last_seen(ask.session_id) or seen
             with anyio.move_on_after(self._patience(seen)) as scope:
                 entry = await anext(updates)
             if scope.cancelled_caught:
@@ -158,14 +158,20 @@ class InboxPrompter:
         """Tell whether an operator is watching, or need not be."""
         if self._when_absent == "attach":
             return True
-        present = self._store.present_until(session_id)
-        if present is not None:
-            self._seen[session_id] = present
-            return True
-        seen = self._seen.get(session_id)
+        seen = self._last_seen(session_id)
         if seen is None:
             return False
         return self._when_absent == "hold" or self._clock() < seen + self._grace
+
+    def _last_seen(self, session_id: str) -> datetime | None:
+        """Return until when somebody can see a session's questions, or when the last one was seen to be gone."""
+        present = self._store.present_until(session_id)
+        seen = self._seen.get(session_id)
+        if present is None and seen is not None:
+            present = min(seen, self._clock())  # lapsed, or ended before it did
+        if present is not None:
+            self._seen[session_id] = present
+        return present
 
     def _patience(self, seen: datetime) -> float:
         """Return how many seconds an ask waits before it looks whether anybody is watching."""
