@@ -6,6 +6,7 @@ __all__ = [
     "AdapterError",
     "AnswerError",
     "BridgeError",
+    "GateError",
     "LaunchError",
     "OpaskError",
     "RecordingError",
@@ -85,6 +86,10 @@ class WaitTooLongError(LaunchError):
 
 class RuntimeUnavailableError(LaunchError):
     """The runtime's program is missing or cannot be started."""
+
+
+class GateError(OpaskError):
+    """A gate cannot be set up, or was used in a way that it is not made for."""
 
 
 class BridgeError(OpaskError):

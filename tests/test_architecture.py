@@ -142,6 +142,14 @@ RULES = (
             "opask_omp": ("opask_acp",),
         }.items()
     ),
+    # The read-only profile for shell commands; its parser is an extra.
+    Rule(
+        package("opask.shell"),
+        (*CORE, *package("opask.shell")),
+        ATTRS,
+        late=("tree_sitter", "tree_sitter_bash"),
+        pure=True,
+    ),
     # What does I/O. Those modules of the bridge that speak MCP are imported by it in its own thread, once it opens.
     Rule(("opask.bridge.http",), package("opask.bridge"), (*MCP, "anyio", "starlette", "uvicorn")),
     Rule(SPEAKS_MCP, (*CORE, *package("opask.bridge")), (*ATTRS, *MCP, "anyio")),
