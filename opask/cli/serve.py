@@ -16,6 +16,7 @@ from opask.cli import UsageError
 from opask.cli.logs import logging_to
 from opask.cli.output import Stream
 from opask.cli.stopping import Stopping
+from opask.cli.webpage import PORT, claimed, hosting
 from opask.inert import inert_line
 
 __all__ = ["configure", "run"]
@@ -23,7 +24,6 @@ __all__ = ["configure", "run"]
 HELP = "serve the page on which agents' questions wait for you"
 EXAMPLE = "opask serve --port 9000"
 
-PORT: Final = 8787
 _FILES: Final = 16_384
 _PORTS: Final = 65_535
 
@@ -86,7 +86,6 @@ def _addresses(host: str) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]
 
 
 async def _serve(args: argparse.Namespace, is_remote: bool, is_everywhere: bool) -> int:
-    from opask.cli.webpage import claimed, hosting
     from opask.inbox import SqliteStore, default_path
     from opask.surfaces.web.guards import ANY_ADDRESS, LOOPBACK
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+import anyio
 
 from opask.cli import UsageError
 from opask.errors import SurfaceError
 
 if TYPE_CHECKING:
-    from opask.inbox import SqliteStore
+    from opask.inbox import SqliteStore, Store
     from opask.surfaces.web.serverfile import ServerFile
 
-__all__ = ["claimed", "hosting"]
+__all__ = ["PORT", "claimed", "first_watcher", "hosting", "page_of"]
+
+PORT: Final = 8787
+_HOST: Final = "127.0.0.1"
+_LOOK_S: Final = 0.25
 
 
 @contextmanager
@@ -93,3 +101,70 @@ def _shown(host: str) -> str:
     if host in {"", "0.0.0.0", "::"}:  # noqa: S104 - compared, not bound
         return "127.0.0.1" if host != "::" else "[::1]"
     return f"[{host}]" if ":" in host else host
+
+
+@asynccontextmanager
+async def page_of(store: SqliteStore, tell: Callable[[str], object]) -> AsyncIterator[None]:
+    """Have an inbox's page served for the block; on asyncio.
+
+    Where another process serves it, that is its page, and this process goes on with it once the other one ends, at
+    the same address where it can, so that a page that is open stays so.
+
+    Args:
+        store: the inbox.
+        tell: told the link, and each other one that comes after it.
+
+    Raises:
+        UsageError: the extra is not installed.
+    """
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(_keep_page, store, tell)
+        try:
+            yield
+        finally:
+            tasks.cancel_scope.cancel()
+
+
+async def _keep_page(
+    store: SqliteStore, tell: Callable[[str], object], *, task_status: anyio.abc.TaskStatus[None]
+) -> None:
+    from opask.surfaces.web import TokenAuth
+    from opask.surfaces.web.guards import LOOPBACK
+
+    place = server_file(store)
+    told: str | None = None
+    port = PORT
+
+    def tell_once(link: str) -> None:
+        nonlocal told
+        if link != told:
+            if told is None:
+                task_status.started()
+            tell(link)
+            told = link
+
+    while not place.claim():
+        serving = place.found()  # not yet there for a moment
+        if serving is not None:
+            port = urlsplit(serving.url).port or port
+            tell_once(TokenAuth(serving.token).link(serving.url))
+        await anyio.sleep(_LOOK_S)
+    try:
+        async with AsyncExitStack() as stack:
+            try:
+                link = await stack.enter_async_context(hosting(store, place, _HOST, port, hosts=LOOPBACK))
+            except SurfaceError:
+                link = await stack.enter_async_context(hosting(store, place, _HOST, 0, hosts=LOOPBACK))
+            tell_once(link)
+            await anyio.sleep_forever()
+    finally:
+        place.release()
+
+
+async def first_watcher(store: Store, session_id: str, within: timedelta) -> bool:
+    """Wait until somebody can see a session's questions; tell whether anybody came in time."""
+    with anyio.move_on_after(within.total_seconds()):
+        while store.present_until(session_id) is None:  # noqa: ASYNC110 - no event tells of a lease alone
+            await anyio.sleep(_LOOK_S)
+        return True
+    return False

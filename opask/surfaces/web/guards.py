@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import re
 from collections.abc import Collection
 from typing import Final
-from urllib.parse import urlsplit
 
 import anyio
 from starlette.datastructures import Headers, MutableHeaders
@@ -34,6 +34,7 @@ WHO: Final = "opask.who"
 """Where the scope of a request has who makes it."""
 
 _SAFE: Final = frozenset({"GET", "HEAD"})
+_HOST: Final = re.compile(r"(?:\[(?P<six>[0-9a-f:.]+)\]|(?P<name>[\w.-]+))(?::(?P<port>\d{1,5}))?", re.ASCII)
 _PORTS: Final = {"http": "80", "https": "443"}
 _POLICY: Final = "; ".join(
     (
@@ -134,8 +135,9 @@ class Gate:
         if self._hosts is None:
             return
         given = headers.getlist("host")
-        name = _host_name(given[0]) if len(given) == 1 else None
-        if name is None or not (name in self._hosts or (ANY_ADDRESS in self._hosts and _is_address(name))):
+        found = _split_host(given[0]) if len(given) == 1 else None
+        name = "" if found is None else found[0]
+        if not (name in self._hosts or (ANY_ADDRESS in self._hosts and _is_address(name))):
             raise Refusal(
                 421,
                 "wrong_host",
@@ -167,30 +169,18 @@ def _check_origin(request: HTTPConnection, *, is_safe: bool) -> None:
 
 def _is_same(origin: str, host: str) -> bool:
     """Tell whether an origin (RFC 6454) is that of a host header, whichever scheme a proxy in between speaks."""
-    try:
-        parts = urlsplit(origin.lower())
-        port = str(parts.port or _PORTS.get(parts.scheme, ""))
-    except ValueError:
+    scheme, _, place = origin.lower().partition("://")
+    default = _PORTS.get(scheme)
+    found, own = _split_host(place), _split_host(host)
+    if default is None or found is None or own is None:
         return False
-    if parts.scheme not in _PORTS or parts.hostname is None or parts.path or parts.query or parts.username:
-        return False
-    name = _host_name(host)
-    return name == parts.hostname and _port(host, parts.scheme) == port
+    return (found[0], found[1] or default) == (own[0], own[1] or default)
 
 
-def _host_name(host: str) -> str | None:
-    """Return the name in a Host header without its port, in lower case; None where there is none."""
-    try:
-        return urlsplit(f"//{host}").hostname
-    except ValueError:
-        return None
-
-
-def _port(host: str, scheme: str) -> str:
-    try:
-        return str(urlsplit(f"//{host}").port or _PORTS[scheme])
-    except ValueError:
-        return ""
+def _split_host(host: str) -> tuple[str, str] | None:
+    """Return the name in a Host header, in lower case and without brackets, and its port; None where it is no such."""
+    match = _HOST.fullmatch(host.lower())
+    return None if match is None else (match["six"] or match["name"], match["port"] or "")
 
 
 def _is_address(name: str) -> bool:
