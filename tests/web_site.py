@@ -100,7 +100,7 @@ async def reading(
 ) -> AsyncIterator[AsyncIterator[Line]]:
     """Read a feed, for the block; comments come as lines of the event ``comment``."""
     headers = {} if last is None else {"Last-Event-ID": last}
-    async with site.client.stream("GET", path, params=params, headers=headers) as response:
+    async with site.client.stream("GET", path, params=params or None, headers=headers) as response:
         assert response.status_code == 200, await response.aread()
         assert response.headers["content-type"].startswith("text/event-stream")
         yield _lines(response)
