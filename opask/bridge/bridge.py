@@ -282,7 +282,7 @@ class Bridge:
             The session, to be closed by whoever uses it (``async with``).
 
         Raises:
-            BridgeError: the bridge is not open, or has no file descriptor left.
+            BridgeError: the bridge is not open, has no file descriptor left, or is asked for HTTP with ``peer_uids``.
             ValueError: a wait of no time, or of more than a hundred years.
         """
         session, served = self._attach(
@@ -348,6 +348,11 @@ class Bridge:
             assert self._folder is not None
             assert self._settings is not None
             assert self._host is not None
+            if transport == "http" and self._settings.uids != {os.getuid()}:
+                raise BridgeError(
+                    "HTTP is not for runtimes of another user: every user of this machine could read the token that "
+                    "such a runtime has to read; attach with transport='stdio', whose socket tells user ids"
+                )
             session = Session(
                 session_id,
                 adapter,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import signal
 import sys
+from datetime import timedelta
 from typing import Final
 
 import anyio
+from attrs import evolve
 
 from opask.events import QuestionAsked, QuestionResolved
 from opask.questions import Ask
@@ -75,7 +75,8 @@ async def long_wait(case: Case) -> list[str]:
         await anyio.sleep(wait.seconds)
 
     answer = {NAME: "Atlas"}
-    take = await case.run(
+    longer = case.setting.wait + timedelta(seconds=wait.seconds)
+    take = await evolve(case, setting=evolve(case.setting, wait=longer)).run(
         says("I ask.", case.ask(NAME), expect=case.offer),
         says("The operator said {{result}}", expect=given("Atlas")),
         operator=Operator(answer, before=take_time),
@@ -85,7 +86,7 @@ async def long_wait(case: Case) -> list[str]:
 
 
 async def relay_crash(case: Case) -> list[str]:
-    """Kill the relay while a question waits; then the agent asks another one."""
+    """Kill the relay, or over HTTP cut the connection, while a question waits; then the agent asks another one."""
     resent = case.row.resend_after_crash
     first_result = {True: given("Docs"), False: failed(lacks=("Docs",)), None: given(error=None)}
     crash_is_over = anyio.Event()
@@ -101,14 +102,13 @@ async def relay_crash(case: Case) -> list[str]:
         operator=operator,
     ) as run:
         asked = await run.until(QuestionAsked, in_turn=True)
-        relays = set(run.relays())
-        for relay in relays:
-            os.kill(relay, signal.SIGKILL)
+        before = run.reached()
+        lost = run.cut_off()
         with anyio.move_on_after(_SETTLES_S):
-            await _crash_is_over(run, relays, resent)
+            await _crash_is_over(run, before, resent)
         crash_is_over.set()
         await run.to_the_end()
-    problems = [] if relays else ["no relay runs below the runtime"]
+    problems = [] if lost else ["nothing leads from the runtime to the ask server"]
     first = [end for end in run.take.of(QuestionResolved) if end.question_id == asked.question_id]
     ends = [(end.outcome, end.reason) for end in first]
     if resent is False and ends != [("abandoned", "disconnect")]:
@@ -122,9 +122,9 @@ async def relay_crash(case: Case) -> list[str]:
     return [*problems, *sound(run.take), *correlated(run.take)]
 
 
-async def _crash_is_over(run: Playing, relays: set[int], resent: bool | None) -> None:
+async def _crash_is_over(run: Playing, before: set[int], resent: bool | None) -> None:
     """Wait until the question that lost its relay is given up, or where it may be sent again, until it can have been."""
     while not run.take.of(QuestionResolved):
-        if resent is not False and set(run.relays()) - relays:
+        if resent is not False and run.reached() - before:
             return
         await anyio.sleep(0.05)  # nothing tells of a process that is not one's child

@@ -8,16 +8,18 @@ import re
 import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
 
 import anyio
 from attrs import Factory, define, evolve, field, frozen
 
 from opask.adapters import Adapter
 from opask.bridge import Bridge, Session
+from opask.bridge.bridge import Transport
 from opask.driver import Bounds, RunningRuntime, RunResult, start
 from opask.events import Event, QuestionAsked, QuestionCorrelated, QuestionResolved, TurnEnded
 from opask.launch import LaunchPlan, LaunchRequest
@@ -28,6 +30,7 @@ from opask.recording import Source
 from opask.testing import Scripted
 
 from .model import Scenario
+from .passage import Passage, passage
 from .runtimes import ProbedRuntime
 from .sandbox import Isolation
 from .stage import Stage, all_gone, processes_below, stage
@@ -131,6 +134,7 @@ class Setting:
         isolation: the namespace that is to be had.
         wait: how long an ask may take.
         bounds: the driver's.
+        transport: how the runtime reaches the ask tool.
     """
 
     runtime: ProbedRuntime
@@ -139,6 +143,7 @@ class Setting:
     isolation: Isolation = field(repr=False)
     wait: timedelta = timedelta(minutes=5)
     bounds: Bounds = Factory(Bounds)
+    transport: Transport = "stdio"
 
 
 @define(eq=False)
@@ -151,6 +156,7 @@ class Playing:
         runtime: the runtime, which runs.
         take: what was seen so far.
         has_ended: whether the runtime has exited, and all that it said was taken in.
+        passage: how the runtime reaches the bridge over HTTP from a namespace of its own; None otherwise.
     """
 
     stage: Stage
@@ -158,6 +164,7 @@ class Playing:
     runtime: RunningRuntime
     take: Take
     has_ended: bool = False
+    passage: Passage | None = None
     _prompt: str = field(kw_only=True)
     _changed: anyio.Event = field(init=False, factory=anyio.Event, repr=False)
 
@@ -188,6 +195,19 @@ class Playing:
                 raise EOFError(f"the {what} ended before {kind.event} number {count}")
             await self._changed.wait()
         return found[count - 1]
+
+    def cut_off(self) -> int:
+        """Take the ask server from the runtime: kill its relays, or over HTTP cut its connections; return how many."""
+        if self.passage is not None:
+            return self.passage.cut()
+        relays = self.relays()
+        for relay in relays:
+            os.kill(relay, signal.SIGKILL)
+        return len(relays)
+
+    def reached(self) -> set[int]:
+        """Give what tells one way to the ask server from another: relays by their ids, HTTP's connections by number."""
+        return set(self.relays() if self.passage is None else range(self.passage.opened))
 
     async def call_known(self, ask: Ask) -> None:
         """Wait until it is known which call a question is of."""
@@ -261,17 +281,27 @@ async def playing(
             async with (
                 Bridge(folder=sockets, interpreter=str(interpreter) if interpreter else None) as bridge,
                 await bridge.attach(
-                    "probe", setting.adapter, prompter, wait=setting.wait, allow_unverified=True
+                    "probe",
+                    setting.adapter,
+                    prompter,
+                    wait=setting.wait,
+                    allow_unverified=True,
+                    transport=setting.transport,
                 ) as session,
+                AsyncExitStack() as stack,
             ):
                 watcher = _Watcher(take, session)
                 take.plan = session.plan_launch(request)
                 take.places = _places(set_, take.plan)
+                way = None
+                if set_.enter and take.plan.endpoint is not None and take.plan.endpoint.url is not None:
+                    port = urlsplit(take.plan.endpoint.url).port or 0
+                    way = await stack.enter_async_context(passage(set_.enter, port, set_.sandbox.root / "h"))
                 plan = evolve(take.plan, argv=(*set_.enter, *take.plan.argv))
                 async with start(
                     session, plan, cwd=set_.sandbox.work, tee=watcher.tee, bounds=setting.bounds
                 ) as runtime:
-                    run = Playing(set_, session, runtime, take, prompt=prompt)
+                    run = Playing(set_, session, runtime, take, prompt=prompt, passage=way)
                     watcher.follow(run)
                     if isinstance(prompter, Operator):
                         prompter.attend(run)
@@ -344,6 +374,8 @@ def _places(set_: Stage, plan: LaunchPlan) -> dict[str, str]:
     }
     if plan.endpoint is not None:
         places[str(plan.endpoint.folder)] = "<session>"
+        if plan.endpoint.url is not None:
+            places[plan.endpoint.url] = "<endpoint>"
     return places
 
 

@@ -30,6 +30,7 @@ from .verdicts import Held, NotApplicable, NotHeld, Verdict, sound
 
 __all__ = ["Claimed", "Finding", "Report", "Watch", "case_of", "probe", "this_platform", "try_claim"]
 
+HTTP: Final = "mcp-http"
 _VERSION_S: Final = 60.0  # an older claude is a large script, and the machine may be busy
 _SECONDS: Final = 1  # digits
 
@@ -161,6 +162,7 @@ def case_of(runtime: str, route: str | None, program: Path, *, registry: Registr
         adapter=adapter(runtime),
         program=program,
         isolation=loopback_namespace(),
+        transport="http" if known.route == HTTP else "stdio",
     )
     return Case(setting, known, _row(registry or Registry.shipped(), known)[1], Path())
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from opask.errors import OpaskError
 
-from .claude import CLAUDE
+from .claude import CLAUDE, CLAUDE_HTTP
 from .kimi import KIMI, KIMI_CLI, KIMI_PRINT
 from .omp import OMP, OMP_DEVICE
 from .terms import Device, Launch, LongWait, Mode, Profile
@@ -15,7 +15,7 @@ from .terms import Device, Launch, LongWait, Mode, Profile
 __all__ = ["PROFILES", "Device", "Launch", "LongWait", "Mode", "Profile", "profile"]
 
 PROFILES: Final[Mapping[tuple[str, str], Profile]] = {
-    (one.runtime, one.route): one for one in (CLAUDE, KIMI, KIMI_PRINT, KIMI_CLI, OMP, OMP_DEVICE)
+    (one.runtime, one.route): one for one in (CLAUDE, CLAUDE_HTTP, KIMI, KIMI_PRINT, KIMI_CLI, OMP, OMP_DEVICE)
 }
 
 

@@ -13,7 +13,7 @@ from opask_probes.scripts import QUESTIONS
 
 from .terms import Launch, LongWait, Mode, Profile
 
-__all__ = ["CLAUDE"]
+__all__ = ["CLAUDE", "CLAUDE_HTTP"]
 
 _STREAM: Final = ("--output-format", "stream-json", "--verbose")
 _CONTROL: Final = ("--input-format", "stream-json", *_STREAM, "--permission-prompt-tool", "stdio")
@@ -67,4 +67,11 @@ CLAUDE: Final = Profile(
             "usage",
         }
     ),
+)
+
+CLAUDE_HTTP: Final = evolve(
+    CLAUDE,
+    route="mcp-http",
+    unless={"slow-start": "over HTTP no ask server is started"},
+    long_wait=LongWait(330, "a call whose event stream is silent for 300 s is given up"),
 )

@@ -106,7 +106,13 @@ def host() -> Iterator[FuzzedHost]:
     """One bridge for all examples; at the end nothing of them is left."""
     with (
         tempfile.TemporaryDirectory(prefix="o", dir="/tmp") as folder,
-        fuzzed_host(Path(folder), transport="http", grace=timedelta(milliseconds=20), max_pending=6) as host,
+        fuzzed_host(
+            Path(folder),
+            transport="http",
+            grace=timedelta(milliseconds=20),
+            heartbeat=timedelta(milliseconds=200),
+            max_pending=6,
+        ) as host,
     ):
         yield host
 
@@ -142,9 +148,8 @@ def test_no_request_hurts_the_session(
             with suppress(OSError):
                 if ending == "close":
                     connection.close()
-                elif ending == "half":
+                elif ending == "half":  # it may still have its answers
                     connection.shutdown(socket.SHUT_WR)
-                    drained(connection)
                 elif ending == "reset":
                     connection.shutdown(socket.SHUT_RDWR)
         assert sound.request("tools/list")["result"]["tools"]
@@ -237,6 +242,21 @@ def test_equal_ids_at_once_settle_each(host: FuzzedHost) -> None:
         operator.wait_asked(3)
         operator.answer_all()
         assert sound.request("ping")["result"] == {}
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_client_that_is_gone_with_a_request_behind_is_noticed(host: FuzzedHost, era: Era) -> None:
+    """Its connection is not read while a call waits, and the next progress that is written to it tells."""
+    with host.served() as (_, endpoint, operator):
+        sound = Posts(endpoint, era)
+        sound.shake_hands()
+        more = {"progressToken": 1} | (ENVELOPE if era == "modern" else {})
+        waiting = Request(ask(1, "later", more), era=era).to_bytes(endpoint, sound.mcp_session)
+        with connected(endpoint) as connection:
+            connection.sendall(waiting * 2)
+            operator.wait_asked(1)
+        operator.wait_settled()
+        assert {each.kind for each in operator.outcomes.values()} == {"abandoned"}
 
 
 @pytest.mark.parametrize("era", ERAS)
