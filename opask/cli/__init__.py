@@ -30,6 +30,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "demo": "see a question asked and answered, with a scripted agent",
     "run": "run an agent that can ask you",
     "serve": "serve the page on which agents' questions wait for you",
+    "inbox": "show the questions that wait for you, and answer them",
     "routes": "show which runtime can ask by which route, beside the versions installed here",
     "registry": "work with the registry of routes",
     "probe": "try on the real runtime, with a scripted model, whether its agents can ask",

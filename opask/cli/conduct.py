@@ -8,11 +8,13 @@ import secrets
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 import anyio
+from anyio.abc import TaskStatus
 from attrs import field, frozen
 
 from opask.adapters import Adapter
@@ -33,6 +35,7 @@ from opask.surfaces import prompter_for_terminal
 from opask.testing import Scripted
 
 if TYPE_CHECKING:
+    from opask.inbox import Recorder, WhenAbsent
     from opask.surfaces.plain import PlainPrompter
     from opask.surfaces.terminal import TerminalPrompter
 
@@ -59,6 +62,8 @@ class Errand:
         as_events: whether events go to stdout, for a program, in place of the turn.
         allow_unverified: whether a route that nobody has seen to work may be used.
         version: the runtime's, where it was asked for.
+        inbox: the inbox that asks are put into, beside the operator's surface; None for none.
+        when_absent: what is done where nobody watches the inbox.
     """
 
     command: str
@@ -73,6 +78,8 @@ class Errand:
     as_events: bool = False
     allow_unverified: bool = False
     version: str | None = None
+    inbox: Path | None = None
+    when_absent: WhenAbsent = "unavailable"
 
 
 def conduct(errand: Errand) -> int:
@@ -149,8 +156,39 @@ class _Conductor:
                 tasks.cancel_scope.cancel()
 
     async def _run(self) -> None:
+        session_id = f"{self._errand.command}-{secrets.token_hex(4)}"
+        async with AsyncExitStack() as stack:
+            recorder = None
+            if self._errand.inbox is not None:
+                recorder = await self._use_inbox(self._errand.inbox, session_id, stack)
+            await self._run_session(session_id, recorder)
+
+    async def _use_inbox(self, file: Path, session_id: str, stack: AsyncExitStack) -> Recorder:
+        """Put asks into an inbox, where the operator's surface here is one of those that show them."""
+        from opask.inbox import InboxPrompter, SqliteStore, attend, show
+
+        errand, surface = self._errand, self._prompter
+        store = await stack.enter_async_context(SqliteStore(file))
+        prompter = await stack.enter_async_context(InboxPrompter(store, when_absent=errand.when_absent))
+        recorder = await stack.enter_async_context(
+            prompter.session(session_id, runtime=errand.adapter.runtime, title=errand.prompt)
+        )
+        self._prompter = prompter
+        if surface is not None and surface.available(session_id):
+            name = "script" if self._script is not None else "terminal"
+
+            async def show_here(*, task_status: TaskStatus[None]) -> None:
+                async with attend(store, name, session_ids=[session_id]):
+                    task_status.started()
+                    await show(store, surface, name, session_ids=[session_id])
+
+            tasks = await stack.enter_async_context(anyio.create_task_group())
+            stack.callback(tasks.cancel_scope.cancel)
+            await tasks.start(show_here)
+        return recorder
+
+    async def _run_session(self, session_id: str, recorder: Recorder | None) -> None:
         errand = self._errand
-        session_id = f"{errand.command}-{secrets.token_hex(4)}"
         async with (
             Bridge() as bridge,
             await bridge.attach(
@@ -164,6 +202,8 @@ class _Conductor:
         ):
             self._support = session.support
             session.subscribe(self._feed.put)
+            if recorder is not None:
+                session.subscribe(recorder)
             if self._order is not None:
                 session.subscribe(self._order.hear)
             # Before the scope's cancellation reaches the prompter: it is the host that cancels, not its shutdown.
@@ -172,9 +212,12 @@ class _Conductor:
                 LaunchRequest(errand.argv, errand.env, cwd=errand.cwd, refuse=errand.refuse)
             )
             if self._prompter is not None and not plan.questions:
-                self._note(
-                    f"{plan.reason}: the agent runs without the ask tool; --answers would give it answers"
+                remedy = (
+                    "--answers would give it answers"
+                    if errand.inbox is None
+                    else "open the inbox with `opask serve` first, or say --when-absent attach"
                 )
+                self._note(f"{plan.reason}: the agent runs without the ask tool; {remedy}")
             for unknown in plan.unknowns:
                 self._note(f"not known: {unknown}")
             async with start(session, plan, cwd=errand.cwd, pace=self._feed.room) as runtime:

@@ -51,7 +51,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--cwd", type=Path, metavar="DIR", help="where the agent works (default: here)")
     parser.add_argument("--bin", metavar="PATH", help="the runtime's program (default: the one on the PATH)")
-    parser.add_argument("--inbox", type=Path, metavar="FILE", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--inbox",
+        type=Path,
+        metavar="FILE",
+        help="also put questions into this inbox, where `opask serve` and `opask inbox` show them; the first answer "
+        "counts, wherever it comes from",
+    )
+    parser.add_argument(
+        "--when-absent",
+        choices=("unavailable", "hold", "attach"),
+        default="unavailable",
+        help="where nobody watches the inbox: the agent goes on without asking (unavailable, the default); the same, but "
+        "a question that was asked before waits (hold); ask all the same and wait (attach)",
+    )
     parser.add_argument(
         "--allow-unverified",
         action="store_true",
@@ -134,8 +147,8 @@ def run(args: argparse.Namespace) -> int:
 
     prompt, rest = _prompt(args)
     operator = chosen(args)
-    if args.inbox is not None:
-        raise UsageError("--inbox is not in this version; leave it out to be asked here, or use --answers")
+    if args.inbox is None and args.when_absent != "unavailable":
+        raise UsageError("--when-absent goes with --inbox FILE; name the inbox")
     if args.cwd is not None and not args.cwd.is_dir():
         raise UsageError(f"--cwd {args.cwd}: there is no such folder; name one that is there")
     found = adapter(args.runtime)
@@ -165,5 +178,7 @@ def run(args: argparse.Namespace) -> int:
             as_events=args.events,
             allow_unverified=args.allow_unverified,
             version=told_version(asks_version) if asks_version else None,
+            inbox=args.inbox,
+            when_absent=args.when_absent,
         )
     )
