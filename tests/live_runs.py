@@ -130,15 +130,20 @@ async def opask_run(
     program: Path,
     *options: str,
     runtime: str = "claude",
+    agent: str | None = None,
     prompt: str = "Go.",
     rest: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Run]:
-    """Start ``opask run RUNTIME PROMPT --events`` on a stage, with a pipe for its stdin; it has ended afterwards."""
+    """Start ``opask run RUNTIME PROMPT --events`` on a stage, with a pipe for its stdin; it has ended afterwards.
+
+    Args:
+        agent: which program it is, where the runtime is none.
+    """
     argv = [str(OPASK), "run", runtime, prompt, "--events", f"--bin={program}"]
     argv += [f"--cwd={stage.sandbox.work}", *options, *(("--", *rest) if rest else ())]
     environment = stage.environment(
-        RUNTIMES[runtime], {"OPASK_TRACE": str(stage.sandbox.root / "trace")}, env or {}
+        RUNTIMES[agent or runtime], {"OPASK_TRACE": str(stage.sandbox.root / "trace")}, env or {}
     )
     failure: Exception | None = None
     async with await anyio.open_process(

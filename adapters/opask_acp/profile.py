@@ -41,6 +41,7 @@ _WRITTEN: Final[tuple[Place, ...]] = (
 _TEMPLATES: Final = (
     "mcp__{server}__{tool}",
     "mcp_{server}_{tool}",
+    "mcp__{server}_{tool}",
     "{server}_{tool}",
     "{server}__{tool}",
     "{server}-{tool}",

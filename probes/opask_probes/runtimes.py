@@ -187,6 +187,18 @@ def _claude_model(url: str) -> dict[str, str]:
     }
 
 
+# -- claude-agent-acp, the same agent behind a server of ACP that somebody else made ------------------------------------
+
+
+def _claude_agent_package() -> NpmPackage:
+    return NpmPackage("@agentclientprotocol/claude-agent-acp", "dist/index.js", _node("claude-agent-acp"))
+
+
+def _claude_agent_model(url: str) -> dict[str, str]:
+    # What its user might say next is another question to the model, which its script does not have.
+    return {**_claude_model(url), "CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION": "false"}
+
+
 # -- kimi ------------------------------------------------------------------------------------------------------------
 
 
@@ -280,6 +292,7 @@ RUNTIMES: Final[Mapping[str, ProbedRuntime]] = {
     runtime.name: runtime
     for runtime in (
         ProbedRuntime("claude", "2.1.332", _claude_package, _claude_model, earlier=_claude_earlier),
+        ProbedRuntime("claude-agent-acp", "0.101.0", _claude_agent_package, _claude_agent_model),
         ProbedRuntime("kimi", "2.1.0", _kimi_package, _kimi_model),
         ProbedRuntime("kimi-cli", "1.50.0", _kimi_cli_package, _kimi_cli_model, _kimi_cli_files),
         ProbedRuntime("omp", "18.2.3", _omp_package, _omp_model, _omp_files),
