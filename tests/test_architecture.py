@@ -151,7 +151,11 @@ RULES = (
         pure=True,
     ),
     # What does I/O. Those modules of the bridge that speak MCP are imported by it in its own thread, once it opens.
-    Rule(("opask.bridge.http",), package("opask.bridge"), (*MCP, "anyio", "starlette", "uvicorn")),
+    Rule(
+        ("opask.bridge.http",),
+        ("opask.tokens", *package("opask.bridge")),
+        (*MCP, "anyio", "starlette", "uvicorn"),
+    ),
     Rule(("opask.bridge.http_faults",), (), ("anyio", "h11", "starlette")),
     Rule(SPEAKS_MCP, (*CORE, *package("opask.bridge")), (*ATTRS, *MCP, "anyio")),
     Rule(

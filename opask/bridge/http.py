@@ -9,7 +9,6 @@ resumed, and a call that is sent again within the grace is joined.
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 import secrets
 import socket
@@ -28,6 +27,7 @@ from starlette.types import Message, Receive, Scope, Send
 from opask.bridge.desk import AskDesk, Link, OpenAsk
 from opask.bridge.http_faults import ENDED, ClientsFault, Sending, read_body
 from opask.bridge.server import Context, Served, ToolServer
+from opask.tokens import bearer_of, is_token, new_token
 
 __all__ = ["HttpEndpoint", "HttpListener"]
 
@@ -189,7 +189,7 @@ class HttpListener:
         Returns:
             The URL, the bearer token, and the endpoint.
         """
-        name, token = secrets.token_hex(8), secrets.token_urlsafe(32)
+        name, token = secrets.token_hex(8), new_token()
         endpoint = make(self.port)
         self._endpoints[name] = (token, endpoint)
         return f"http://{_HOST}:{self.port}/{name}/mcp", token, endpoint
@@ -207,9 +207,8 @@ class HttpListener:
         token, endpoint = self._endpoints.get(
             parts[1] if len(parts) == 3 and parts[2] == "mcp" else "", ("", None)
         )
-        given = next((value for key, value in scope["headers"] if key == b"authorization"), b"")
         # Compared even where there is no such session, so that time tells nothing.
-        fits = hmac.compare_digest(given, f"Bearer {token}".encode())
+        fits = is_token(bearer_of(scope["headers"]), token)
         sending = Sending(receive, send)
         if endpoint is None or not fits:
             await _refused(scope, receive, sending)
