@@ -145,6 +145,9 @@ class CommandLineAdapter(Adapter, Protocol):
     ``version_argv(program, arguments) -> Sequence[str]``, from the user's own arguments the command that tells a version,
     empty where no launch depends on it; it is run before the launch then, and `LaunchRequest.version` is what it said.
 
+    One whose `default_argv` starts a process for one prompt alone, and that can also be started for several, has
+    ``conversation_argv(program, arguments) -> Sequence[str]``: a launch whose prompts all come by messages.
+
     Attributes:
         program: the runtime's program, as it is found on the PATH; empty where only the user knows which.
     """

@@ -39,6 +39,11 @@ class ClaudeAdapter:
             return (program, "-p", *options, "--", prompt)
         return (program, "-p", prompt, *options)
 
+    def conversation_argv(self, program: str, arguments: Sequence[str], /) -> Sequence[str]:
+        """Return the launch of a conversation of several turns, each prompted by a message."""
+        streams = ("--input-format", "stream-json", "--output-format", "stream-json", "--verbose")
+        return (program, "-p", *streams, "--permission-prompt-tool", "stdio", *arguments)
+
     def version_argv(self, program: str, arguments: Sequence[str], /) -> Sequence[str]:
         """Return the command that tells the version, where a launch depends on it: only one that resumes does."""
         return (program, "--version") if resumes(CommandLine((program, *arguments))) else ()

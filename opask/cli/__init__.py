@@ -32,6 +32,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "serve": "serve the page on which agents' questions wait for you",
     "inbox": "show the questions that wait for you, and answer them",
     "routes": "show which runtime can ask by which route, beside the versions installed here",
+    "mcp": "let another agent drive runs and answer their questions, as an MCP server",
     "registry": "work with the registry of routes",
     "probe": "try on the real runtime, with a scripted model, whether its agents can ask",
     "replay": "print the events that a recording of a runtime gives",

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Collection
-from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opask.cli import UsageError
 from opask.cli.operators import add_arguments, chosen
+from opask.cli.waits import wait_of
 
 if TYPE_CHECKING:
     from opask.adapters import Adapter
@@ -24,7 +24,6 @@ EXAMPLE = 'opask run claude "Set up a database for this service" -- --permission
 TAKES_REST = True
 
 _WAIT_S = 300.0
-_LONGEST = timedelta(days=10_000)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_arguments(parser, "terminal", "web", "none")
     parser.add_argument(
         "--wait",
-        type=_wait,
+        type=wait_of,
         default=timedelta(seconds=_WAIT_S),
         metavar="SECONDS",
         help=f"how long you may take for an answer, or `none` for as long as it takes (default: {_WAIT_S:g})",
@@ -80,18 +79,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     usage = parser.format_usage().removeprefix("usage: ").rstrip().replace("[PROMPT]", "PROMPT")
     parser.usage = f"{usage} [-- RUNTIME ARGUMENTS…]"
-
-
-def _wait(value: str) -> timedelta | None:
-    if value == "none":
-        return None
-    with suppress(ValueError, OverflowError):
-        wait = timedelta(seconds=float(value))
-        if timedelta(0) < wait <= _LONGEST:
-            return wait
-    raise argparse.ArgumentTypeError(
-        f"{value!r} is no number of seconds above 0 and within {_LONGEST.days} days, nor `none`"
-    )
 
 
 def _prompt(args: argparse.Namespace) -> tuple[str, list[str]]:

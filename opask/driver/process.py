@@ -88,6 +88,11 @@ class RunningRuntime:
         """The process id of the guard, the runtime's parent."""
         return self._process.pid
 
+    @property
+    def is_done(self) -> bool:
+        """Whether it has exited and all that it said was taken in, so that `wait` returns at once."""
+        return self._done.is_set()
+
     async def prompt(self, text: str) -> None:
         """Give the agent a prompt, as the protocol wants it.
 

@@ -100,18 +100,28 @@ async def serve_http(surface: McpSurface, address: HttpAddress) -> None:
     )
     server = _Server(config)
 
+    stop = anyio.Event()
+
     async def serve() -> None:
-        with anyio.CancelScope(shield=True):  # ended below, in good order
-            await server.serve(sockets=[address.listener])
+        # Ended in good order: the SDK would wait seconds for clients that it cannot reach any more.
+        with anyio.CancelScope(shield=True):
+            async with manager.run(), anyio.create_task_group() as serving:
+                serving.start_soon(_serve_sockets, server, address.listener)
+                await stop.wait()
+                await surface.close()
+                server.should_exit = True
 
     with address.listener:
         async with anyio.create_task_group() as tasks:
+            tasks.start_soon(serve)
             try:
-                async with manager.run():
-                    tasks.start_soon(serve)
-                    await anyio.sleep_forever()
+                await anyio.sleep_forever()
             finally:
-                server.should_exit = True
+                stop.set()
+
+
+async def _serve_sockets(server: uvicorn.Server, listener: socket.socket) -> None:
+    await server.serve(sockets=[listener])
 
 
 def _guarded(manager: StreamableHTTPSessionManager, token: str) -> ASGIApp:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -34,7 +35,10 @@ from opask.surfaces.mcp.waiting import next_of, open_questions
 __all__ = ["McpSurface"]
 
 _Result: TypeAlias = types.CallToolResult | types.InputRequiredResult
+_logger = logging.getLogger("opask.mcp")
 _CALLS_MAX: Final = 64
+_CLOSE_S: Final = 1.0
+_STOPPING: Final = "this server is stopping, and its sessions end with it"
 _TOLD_MAX: Final = 200  # questions of a session that are looked at for who decided them
 
 
@@ -65,7 +69,9 @@ class McpSurface:
         self._heartbeat = heartbeat.total_seconds()
         self._elicitor = Elicitor(store, human, clock)
         self._told: dict[str, set[str]] = {}  # of a session, the questions whose end a client knows
-        self._calls = 0
+        self._calls: set[anyio.CancelScope] = set()
+        self._is_closed = False
+        self._no_call = anyio.Event()
         self._tools = tools(driver.runtimes)
         self._handlers: Mapping[str, Callable[[Context, types.CallToolRequestParams], Awaitable[_Result]]] = {
             "session_drive": self._drive,
@@ -92,15 +98,38 @@ class McpSurface:
         handler = self._handlers.get(params.name)
         if handler is None:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool {params.name!r}")
-        if self._calls >= _CALLS_MAX:
+        if self._is_closed:
+            return results.failed(_STOPPING)
+        if len(self._calls) >= _CALLS_MAX:
             return results.failed(f"{_CALLS_MAX} calls wait already; let some of them end first")
-        self._calls += 1
-        try:
-            return await handler(ctx, params)
-        except OpaskError as error:
-            return results.failed(str(error))
-        finally:
-            self._calls -= 1
+        with anyio.CancelScope() as scope:
+            self._calls.add(scope)
+            try:
+                return await handler(ctx, params)
+            except OpaskError as error:
+                return results.failed(str(error))
+            except MCPError:
+                raise
+            except Exception as error:  # the SDK would tell the one who drives nothing of it
+                _logger.exception("a call of %s failed", params.name)
+                return results.failed(
+                    f"{params.name} failed ({type(error).__name__}); the server's log says where"
+                )
+            finally:
+                self._calls.discard(scope)
+                if not self._calls:
+                    self._no_call.set()
+        return results.failed(_STOPPING)  # what has returned nothing was closed
+
+    async def close(self) -> None:
+        """End the calls that wait, each with an error that says so; a form that is open is withdrawn."""
+        self._is_closed = True
+        if self._calls:
+            self._no_call = anyio.Event()
+            for scope in self._calls:
+                scope.cancel()
+            with anyio.move_on_after(_CLOSE_S):
+                await self._no_call.wait()
 
     # -- the tools -------------------------------------------------------------------------------------------------
 

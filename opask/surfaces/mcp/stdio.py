@@ -22,6 +22,7 @@ __all__ = ["serve_stdio"]
 
 _CHUNK: Final = 65536
 _PIECE: Final = 4096  # what a pipe that is ready takes at once (PIPE_BUF)
+_LAST_S: Final = 2.0
 _LINE_MAX: Final = 8 * 1024 * 1024
 
 
@@ -47,21 +48,26 @@ async def serve_stdio(surface: McpSurface) -> None:
                         continue
                     await incoming.send(SessionMessage(message))
 
+    written = anyio.Event()
+
     async def write(wire: int, scope: anyio.CancelScope) -> None:
         async with outgoing:
-            async for message in outgoing:
-                line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-                try:
+            try:
+                async for message in outgoing:
+                    line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                     await _write(wire, line.encode() + b"\n")
-                except OSError:
-                    scope.cancel()
-                    return
+            except OSError:
+                scope.cancel()
+        written.set()
 
     with _claimed() as (stdin, stdout):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(read, stdin)
             tasks.start_soon(write, stdout, tasks.cancel_scope)
             await surface.mcp.run(to_server, from_server, surface.mcp.create_initialization_options())
+            from_server.close()
+            with anyio.move_on_after(_LAST_S):  # what a client that only closed its own end still reads
+                await written.wait()
             tasks.cancel_scope.cancel()
 
 
