@@ -7,6 +7,8 @@ PYTHON ?=
 PYTHONS := python3.13 python3.12 python3.11 python3
 # Written when the environment holds what the lock and the project ask for.
 STAMP := $(VENV)/.installed
+# The same for what drives a browser.
+BROWSER_STAMP := $(VENV)/.installed-browser
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 UV := uv==0.13.9
 # What a run hands to pytest beside its own options: make test ARGS="-k wire -x"
@@ -15,7 +17,7 @@ ARGS ?=
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test lint format types check package bench fuzz lock clean
+.PHONY: help demo test browser lint format types check package bench fuzz lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -26,6 +28,13 @@ demo: $(STAMP) ## ask two questions in this terminal and go on with the answers
 # Many tests wait for processes: two at once use what a core leaves over. ARGS="-n 0" runs all in one process.
 test: $(STAMP) ## run the tests; ARGS are handed to pytest
 	$(BIN)/python -m pytest -q -n auto --dist worksteal $(ARGS)
+
+# Installs the Python packages that drive a browser into the environment; the browser itself is the system's.
+browser: $(BROWSER_STAMP) ## run the tests of the page in Chromium, which must be there
+	@command -v chromium >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 || [ -n "$$CHROMIUM" ] || { \
+	    echo "make browser: there is no chromium. Debian and Ubuntu have it in the package chromium;" >&2; \
+	    echo "      or name one that is elsewhere: make browser CHROMIUM=/path/to/chromium" >&2; exit 1; }
+	CHROMIUM="$(CHROMIUM)" $(BIN)/python -m pytest -q --no-skips -m browser $(ARGS)
 
 lint: $(STAMP) ## check style and formatting
 	$(BIN)/ruff check .
@@ -57,12 +66,15 @@ fuzz: $(STAMP) ## some minutes of faults and property tests, with very many exam
 	$(BIN)/python -m pytest -q tests/fuzz --hypothesis-profile=fuzz --timeout=1800 -o faulthandler_timeout=0 $(ARGS)
 	$(BIN)/python -m pytest -q -m "hypothesis and not live" --ignore=tests/fuzz --hypothesis-profile=fuzz --timeout=3600 -o faulthandler_timeout=0 $(ARGS)
 
-lock: $(BIN)/python ## resolve the dependencies anew into requirements.lock
+lock: $(BIN)/python ## resolve the dependencies anew into the lock files
 	$(PIP) install -qq "$(UV)"
 	$(BIN)/uv pip compile --no-config --system-certs --quiet --upgrade --universal --python-version 3.11 \
 	    --all-extras --group dev --generate-hashes --no-emit-index-url --no-emit-find-links \
 	    --custom-compile-command "make lock" --output-file requirements.lock pyproject.toml
-	@echo "requirements.lock is written; the next make target installs it"
+	$(BIN)/uv pip compile --no-config --system-certs --quiet --upgrade --universal --python-version 3.11 \
+	    --group browser --constraints requirements.lock --generate-hashes --no-emit-index-url --no-emit-find-links \
+	    --no-annotate --custom-compile-command "make lock" --output-file requirements-browser.lock
+	@echo "requirements.lock and requirements-browser.lock are written; the next make target installs them"
 
 clean: ## remove the environment and everything else that was made here
 	rm -rf $(VENV) dist build .hypothesis .mypy_cache .pytest_cache .ruff_cache
@@ -88,4 +100,8 @@ $(BIN)/python:
 $(STAMP): $(BIN)/python requirements.lock pyproject.toml
 	@$(PIP) install -qq --require-hashes -r requirements.lock
 	@$(PIP) install -qq --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(BROWSER_STAMP): $(STAMP) requirements-browser.lock
+	@$(PIP) install -qq --require-hashes -r requirements-browser.lock
 	@touch $@

@@ -85,7 +85,7 @@ export class Form {
 
   /** Move the focus among the options. @param {number} step */
   move(step) {
-    const options = this.#options(this.#current());
+    const options = this.#options(this.#current()).filter((option) => !option.closest("li")?.hidden);
     const from = options.findIndex((option) => option === this.#focused());
     options.at(from < 0 ? (step > 0 ? 0 : -1) : Math.min(Math.max(from + step, 0), options.length - 1))?.focus();
   }
@@ -363,7 +363,7 @@ export class Form {
 
   /** @param {HTMLElement} section @returns {HTMLElement[]} */
   #options(section) {
-    return [...section.querySelectorAll("li:not([hidden]) :is(.option input, button.option)")].map((found) => /** @type {HTMLElement} */ (found));
+    return [...section.querySelectorAll(".option input, button.option")].map((found) => /** @type {HTMLElement} */ (found));
   }
 
   #focused() {

@@ -6,12 +6,14 @@
  * not count, and neither does what follows without a pause.
  */
 
+/** @typedef {{ at: number, timer: ReturnType<typeof setTimeout> }} Stir */
+
 const QUIET_MS = 350;
 const STILL_PX = 4;
 
 export class Guard {
-  /** When a card was last seen to come up or move. @type {WeakMap<Element, number>} */
-  #moved = new WeakMap();
+  /** When a card was last seen to come up or move, and what ends its being marked so. @type {WeakMap<Element, Stir>} */
+  #stirs = new WeakMap();
 
   /**
    * Make a change to the page, and notice which cards it put somewhere else.
@@ -29,14 +31,21 @@ export class Guard {
 
   /** Hear that a card is new to whoever looks at it. @param {Element} card */
   stir(card) {
-    this.#moved.set(card, performance.now());
+    this.#note(card, performance.now());
   }
 
   /** Tell whether a click or key in this card counts. @param {Element} card @param {Event} event */
   allows(card, event) {
-    const moved = this.#moved.get(card);
-    if (moved === undefined || event.timeStamp >= moved + QUIET_MS) return true;
-    this.#moved.set(card, event.timeStamp);
+    const stir = this.#stirs.get(card);
+    if (!stir || event.timeStamp >= stir.at + QUIET_MS) return true;
+    this.#note(card, event.timeStamp);
     return false;
+  }
+
+  /** @param {Element} card @param {number} at */
+  #note(card, at) {
+    clearTimeout(this.#stirs.get(card)?.timer);
+    card.setAttribute("data-stirred", "");
+    this.#stirs.set(card, { at, timer: setTimeout(() => card.removeAttribute("data-stirred"), QUIET_MS) });
   }
 }

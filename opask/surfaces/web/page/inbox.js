@@ -12,6 +12,7 @@ import { isOpen } from "./types.js";
 
 const KINDS = ["snapshot", "entry", "session", "cleared"];
 const TYPING_EVERY_MS = 10_000;
+const LOOKUPS = 3;
 
 /**
  * The asks and sessions of one inbox.
@@ -36,7 +37,7 @@ export class Inbox extends EventTarget {
   #typed = new Map();
   /** @type {Map<string, number>} */
   #siblings = new Map();
-  /** @type {Map<string, Promise<void>>} */
+  /** How often each ask was looked up in its session's log, and when it may be again. @type {Map<string, { tries: number, next: number }>} */
   #lookups = new Map();
 
   /** @param {Api} api */
@@ -120,8 +121,11 @@ export class Inbox extends EventTarget {
    * @param {Ask} ask
    */
   siblings(ask) {
-    if (!this.#siblings.has(ask.id) && !this.#lookups.has(ask.id)) {
-      this.#lookups.set(ask.id, this.#lookUpSiblings(ask.session_id));
+    const { tries, next } = this.#lookups.get(ask.id) ?? { tries: 0, next: 0 };
+    if (!this.#siblings.has(ask.id) && tries < LOOKUPS && Date.now() >= next) {
+      // An ask may be here before its event is in the log.
+      this.#lookups.set(ask.id, { tries: tries + 1, next: Date.now() + 1000 * 4 ** tries });
+      this.#lookUpSiblings(ask.session_id);
     }
     return this.#siblings.get(ask.id);
   }

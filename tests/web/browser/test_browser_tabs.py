@@ -1,0 +1,170 @@
+"""What outlives a reload, a second tab, another surface and the server itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from opask.outcomes import Answered
+from opask.questions import Answer
+from web_actors import Actor, question
+from web_browser import WAIT_S, Stand, card_in, expect
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+
+DATABASE = question("Which database?", "PostgreSQL", "SQLite", header="Database")
+NAME = question("What is it called?", header="Name")
+
+
+def test_a_reload_loses_nothing(stand: Stand, page: Page) -> None:
+    """After a reload the question is there once, with what was written, and is answered as before."""
+    outcome = stand.asks(stand.begin(), DATABASE, NAME)
+    card_in(page).get_by_role("radio", name="SQLite").check()
+    card_in(page).get_by_label("In your own words", exact=True).fill("Halyard")
+    page.reload()
+    card = card_in(page)
+    expect(card.get_by_role("radio", name="SQLite")).to_be_checked()
+    expect(card.get_by_label("In your own words", exact=True)).to_have_value("Halyard")
+    card.get_by_role("button", name="Send").click()
+    assert outcome.result(WAIT_S) == Answered((Answer((1,)), Answer((), "Halyard")), "web")
+
+
+def test_an_answer_in_one_tab_closes_the_card_in_the_other(stand: Stand, page: Page) -> None:
+    """Two tabs show the same question; once one has answered, the other says so and offers nothing more."""
+    outcome = stand.asks(stand.begin(), DATABASE)
+    other = page.context.new_page()
+    other.goto(stand.url)
+    expect(card_in(other).get_by_role("button", name="SQLite")).to_be_visible()
+    card_in(page).get_by_role("button", name="SQLite").click()
+    assert outcome.result(WAIT_S) == Answered((Answer((1,)),), "web")
+    card = other.get_by_role("article")
+    expect(card).to_contain_text("Delivered")
+    expect(card).to_contain_text("Answered on a web page")
+    expect(card.get_by_role("button", name="SQLite")).to_have_count(0)
+    expect(other).to_have_title("opask")
+
+
+def test_another_surface_answers(stand: Stand, page: Page) -> None:
+    """A question that is answered in the terminal closes, and says where it was answered."""
+    outcome = stand.asks(stand.begin(), DATABASE)
+    card = card_in(page)
+    (entry,) = stand.entries()
+    stand.call(lambda: stand.store.resolve(entry.id, Answered((Answer((0,)),), "terminal")))
+    assert outcome.result(WAIT_S) == Answered((Answer((0,)),), "terminal")
+    expect(card).to_contain_text("Answered in the terminal")
+    expect(card.locator(".chosen")).to_have_text("PostgreSQL")
+
+
+def test_the_server_is_restarted_while_a_question_waits(stand: Stand, page: Page) -> None:
+    """The page says that it reconnects, and comes back with the question, once, which can be answered."""
+    actor = stand.begin()
+    outcome = stand.asks(actor, DATABASE)
+    card_in(page)
+    stand.stop()
+    expect(page.locator(".connection")).to_contain_text("Reconnecting")
+    missed = stand.asks(actor, NAME)
+    stand.serve()
+    expect(page.locator(".connection")).to_have_text("Connected")
+    expect(page.get_by_role("article")).to_have_count(2)
+    card_in(page, "Database").get_by_role("button", name="SQLite").click()
+    assert outcome.result(WAIT_S) == Answered((Answer((1,)),), "web")
+    card_in(page, "Waiting for you: Name").get_by_label("In your own words").fill("Halyard")
+    page.keyboard.press("Enter")
+    assert missed.result(WAIT_S) == Answered((Answer((), "Halyard"),), "web")
+
+
+def test_what_ended_while_the_server_was_away(stand: Stand, page: Page) -> None:
+    """A question that another surface answered meanwhile is not open when the page comes back."""
+    outcome = stand.asks(stand.begin(), DATABASE)
+    card_in(page)
+    (entry,) = stand.entries()
+    stand.stop()
+    expect(page.locator(".connection")).to_contain_text("Reconnecting")
+    stand.call(lambda: stand.store.resolve(entry.id, Answered((Answer((0,)),), "terminal")))
+    outcome.result(WAIT_S)
+    stand.serve()
+    expect(page.get_by_role("article")).to_contain_text("Answered in the terminal")
+    expect(page).to_have_title("opask")
+
+
+def test_an_answered_card_stays_in_the_conversation(
+    stand: Stand, page: Page, new_page: Callable[..., Page]
+) -> None:
+    """In its session the card stands where it was asked, answered, also after a restart and in a new window."""
+    actor = stand.begin(title="Set up the service")
+    stand.happens(actor, lambda agent: agent.says("First I look around."))
+    stand.happens(actor, lambda agent: agent.uses("Read"))
+    outcome = stand.asks(actor, DATABASE)
+    card_in(page).get_by_role("link", name="Set up the service").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Set up the service")
+    card_in(page).get_by_role("button", name="SQLite").click()
+    assert outcome.result(WAIT_S) == Answered((Answer((1,)),), "web")
+    stand.happens(actor, lambda agent: agent.says("Then I go on."))
+    for _ in range(2):
+        expect(page.locator(".log > *")).to_have_text(
+            ["First I look around.", "Read", re.compile("Delivered.*SQLite", re.DOTALL), "Then I go on."]
+        )
+        stand.stop()
+        stand.serve()
+        page = new_page()
+        page.goto(f"{stand.url}#/session/{actor.session_id}")
+
+
+def test_questions_without_a_call_are_pinned(stand: Stand, page: Page) -> None:
+    """An ask that belongs to no announced call stands apart from the conversation, and is answered there."""
+    actor = stand.begin()
+    stand.happens(actor, lambda agent: agent.says("Hello."))
+    outcome = stand.asks(actor, DATABASE, pinned=True, agent_id="tester")
+    page.goto(f"{stand.url}#/session/{actor.session_id}")
+    card = card_in(page)
+    expect(card.get_by_text("sub-agent tester")).to_be_visible()
+    expect(page.locator(".pinned").get_by_role("article")).to_have_count(1)
+    card.get_by_role("button", name="SQLite").click()
+    assert isinstance(outcome.result(WAIT_S), Answered)
+
+
+def test_a_cleared_session_is_gone(stand: Stand, page: Page) -> None:
+    """Clearing an ended session asks first, and takes its cards along, in every tab."""
+    actor = stand.begin(title="Over and done")
+    outcome = stand.asks(actor, DATABASE)
+    card_in(page).get_by_role("button", name="SQLite").click()
+    outcome.result(WAIT_S)
+    stand.end_sessions()
+    other = page.context.new_page()
+    other.goto(stand.url)
+    expect(other.get_by_role("article")).to_have_count(1)
+    page.goto(f"{stand.url}#/session/{actor.session_id}")
+    page.get_by_role("button", name="Clear…").click()
+    page.get_by_role("button", name="Clear the session").click()
+    expect(page.get_by_text("Nothing waits for you")).to_be_visible()
+    expect(page.get_by_role("article")).to_have_count(0)
+    expect(other.get_by_role("article")).to_have_count(0)
+
+
+def test_an_expired_token_says_what_to_do(stand: Stand, page: Page) -> None:
+    """A page whose token is no longer taken says that it is signed out, and how to come back."""
+    stand.asks(stand.begin(), DATABASE)
+    card_in(page)
+    stand.stop()
+    stand.serve(token="another-token-that-this-page-does-not-have-0000")
+    dialog = page.get_by_role("alertdialog")
+    expect(dialog).to_contain_text("signed out")
+    expect(dialog).to_contain_text("Open the link again")
+
+
+def test_a_new_question_is_announced(stand: Stand, page: Page) -> None:
+    """A question that comes in is told to a screen reader, and so is that it was answered elsewhere."""
+    live = page.locator("[aria-live]")
+    expect(page.get_by_text("Nothing waits for you")).to_be_visible()
+    actor: Actor = stand.begin(title="Set up the service")
+    stand.asks(actor, DATABASE)
+    expect(live).to_have_text("New question from Set up the service: Database")
+    (entry,) = stand.entries()
+    stand.call(lambda: stand.store.resolve(entry.id, Answered((Answer((0,)),), "terminal")))
+    expect(live).to_contain_text("Answered in the terminal")

@@ -1,0 +1,199 @@
+"""What the tests that drive a browser work with: Chromium, and an inbox with its host, served on a thread of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from starlette.applications import Starlette
+
+from opask.inbox import Entry, InboxPrompter, SqliteStore, Store
+from opask.outcomes import Outcome
+from opask.questions import Ask, Question
+from opask.surfaces.web import TokenAuth, application
+from opask.surfaces.web.serving import listen, served
+from web_actors import Actor, acting
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Dialog, Locator, Page, expect
+else:
+
+    def expect(actual):
+        """Assert something of a page that may take a moment."""
+        from playwright.sync_api import expect as expecting
+
+        return expecting(actual)
+
+
+__all__ = ["TOKEN", "WAIT_S", "Stand", "Watch", "card_in", "chromium_path", "expect", "standing"]
+
+T = TypeVar("T")
+TOKEN = "the-token-of-the-browser-tests-0123456789ab"
+WAIT_S = 30
+"""How long a test waits for an outcome before it fails; never how long one takes."""
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+def chromium_path() -> str | None:
+    """Return where Chromium is: what ``CHROMIUM`` names, else the system's."""
+    return os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
+
+
+def card_in(page: Page, name: str = "") -> Locator:
+    """Return the card of an ask, by its header or text, once it is there and has stood still for a while.
+
+    Before that the page takes no click in it.
+    """
+    card = page.get_by_role("article", name=name) if name else page.get_by_role("article")
+    expect(card).to_be_visible()
+    expect(page.locator("[data-stirred]")).to_have_count(0)
+    return card
+
+
+class Watch:
+    """Collects what a page must never do, whatever it is shown: break, show a dialog, offend against its policy."""
+
+    def __init__(self, page: Page) -> None:
+        self.wrongs: list[str] = []
+        page.on("pageerror", lambda error: self.wrongs.append(f"error: {error}"))
+        page.on("console", lambda message: self._hear(message.type, message.text))
+        page.on("dialog", self._dismiss)
+
+    def _dismiss(self, dialog: Dialog) -> None:
+        self.wrongs.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def _hear(self, kind: str, text: str) -> None:
+        # The browser itself tells of refused and lost requests, which tests bring about.
+        if kind in {"error", "warning"} and not text.startswith("Failed to load resource"):
+            self.wrongs.append(f"{kind}: {text}")
+
+
+class Stand:
+    """An inbox in a file, a host with agents in it, and the web surface, which opens the same file anew each time.
+
+    Made by `standing`. Its methods may be called from the test's thread.
+    """
+
+    def __init__(self, portal: BlockingPortal, path: Path, host: Store, prompter: InboxPrompter) -> None:
+        self._portal = portal
+        self._path = path
+        self._host = host
+        self._prompter = prompter
+        self._actors = ExitStack()
+        self._server = ExitStack()
+        self._port = 0
+
+    # -- the server --------------------------------------------------------------------------------------------------
+
+    def serve(
+        self, *, token: str = TOKEN, around: Callable[[Starlette], Starlette] = lambda app: app
+    ) -> None:
+        """Start the web surface, on the port that it had before.
+
+        Args:
+            token: the token that it takes.
+            around: makes the application that is served of that of the surface.
+        """
+        store = self._server.enter_context(self._async(SqliteStore(self._path)))
+        listener = listen("127.0.0.1", self._port)
+        self._port = listener.getsockname()[1]
+        surface = application(store, auth=TokenAuth(token))
+        app = around(surface)
+        app.state.feeds = surface.state.feeds
+        self._server.enter_context(self._async(served(app, listener)))
+
+    def stop(self) -> None:
+        """Stop the web surface; the host goes on."""
+        self._server.close()
+
+    @property
+    def url(self) -> str:
+        """The page's address."""
+        return f"http://127.0.0.1:{self._port}/"
+
+    @property
+    def link(self) -> str:
+        """The address that signs a browser in."""
+        return f"{self.url}?token={TOKEN}"
+
+    # -- the host ----------------------------------------------------------------------------------------------------
+
+    def begin(
+        self, session_id: str = "s1", *, title: str = "Set up the service", runtime: str = "claude"
+    ) -> Actor:
+        """Begin a session with an agent in it."""
+        cm = acting(self._prompter, session_id, runtime=runtime, title=title)
+        actor: Actor = self._actors.enter_context(self._async(cm))
+        return actor
+
+    def asks(self, actor: Actor, *questions: Question, **options: Any) -> Future[Outcome]:
+        """Let an agent ask, in a task that waits for the outcome; once this returns the ask is in the inbox."""
+        before = len(self.entries())
+        future: Future[Outcome] = self._portal.start_task_soon(lambda: actor.asks(*questions, **options))
+        while len(self.entries()) == before:
+            if future.done():
+                break
+        return future
+
+    def puts(self, *questions: Question, wait: timedelta, latest: timedelta) -> Ask:
+        """Put an ask whose wait can be extended into the inbox, with nobody who waits for it."""
+        now = datetime.now(UTC)
+        ask = Ask(f"ask_put_{now.timestamp()}", "s1", questions, now, now + wait)
+        self.call(lambda: self._host.put(ask, self._prompter.host_id, latest=now + latest))
+        return ask
+
+    def happens(self, actor: Actor, do: Callable[[Actor], object]) -> None:
+        """Let an agent do something that is only logged."""
+        self._portal.call(do, actor)
+
+    def entry(self, ask_id: str) -> Entry:
+        """Return how an ask stands."""
+        return self.call(lambda: self._host.entry(ask_id))
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Return every ask."""
+        return self.call(self._host.entries)
+
+    @property
+    def store(self) -> Store:
+        """The host's store."""
+        return self._host
+
+    def call(self, do: Callable[[], Awaitable[T]]) -> T:
+        """Run an async function on the host's loop."""
+        return self._portal.call(do)
+
+    def end_sessions(self) -> None:
+        """End every session."""
+        self._actors.close()
+
+    def close(self) -> None:
+        """Stop everything."""
+        self._server.close()
+        self._actors.close()
+
+    def _async(self, cm: Any) -> AbstractContextManager[Any]:
+        return self._portal.wrap_async_context_manager(cm)
+
+
+@contextmanager
+def standing(path: Path) -> Iterator[Stand]:
+    """Open an inbox with a host, and serve it, for the block."""
+    with start_blocking_portal("asyncio") as portal:
+        enter = portal.wrap_async_context_manager
+        with enter(SqliteStore(path)) as store, enter(InboxPrompter(store, when_absent="attach")) as prompter:
+            stand = Stand(portal, path, store, prompter)
+            try:
+                stand.serve()
+                yield stand
+            finally:
+                stand.close()
