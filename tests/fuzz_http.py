@@ -93,7 +93,8 @@ class Request:
 
     def _sent(self) -> bytes:
         if self.framing == "chunked":
-            pieces = [self.body[at : at + 100] for at in range(0, len(self.body), 100)]
+            size = max(100, len(self.body) // 50)
+            pieces = [self.body[at : at + size] for at in range(0, len(self.body), size)]
             return b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
         if self.framing == "bad chunk":
             return b"-5\r\n" + self.body

@@ -117,7 +117,7 @@ def host() -> Iterator[FuzzedHost]:
         yield host
 
 
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=EXAMPLES * 6 // 10)
 @given(clients=clients(), era=st.sampled_from(ERAS))
 def test_no_request_hurts_the_session(
     host: FuzzedHost, clients: list[tuple[list[Request | bytes], list[float], str]], era: Era
