@@ -30,7 +30,6 @@ DEVICE = f"xd://{ASK}"
 DEVICES = ("direct-tools", "plain-titles")  # refused: the tool is a device then, and titles are the model's
 TERMINAL = ("--surface", "terminal")  # its stdin is a pipe that nothing comes from: the question waits
 BOUND_S = 120.0  # omp is slow to start, several at once above all
-UNVERIFIED = "--allow-unverified"
 PACKAGES = ":".join(path for path in sys.path if path and Path(path).is_dir())
 
 
@@ -99,7 +98,7 @@ async def running(
     stage_: Stage, omp: Path, *options: str, rest: Sequence[str] = (), bound: float = BOUND_S
 ) -> AsyncIterator[Run]:
     """Run ``opask run omp``; it has to be done in time, and well."""
-    run = opask_run(stage_, omp, UNVERIFIED, *options, runtime="omp", rest=("--no-title", *rest))
+    run = opask_run(stage_, omp, *options, runtime="omp", rest=("--no-title", *rest))
     async with run as running_:
         with anyio.fail_after(bound):
             yield running_
@@ -177,7 +176,8 @@ async def test_both_kinds_of_question_are_answered(omp: Path, isolation: Isolati
     assert f"And {quoted(DATABASE)}" in said(run)
     assert f"Picked {quoted(PARTS)}" in said(run)
     (ready,) = run.of("session_ready")
-    assert (ready["questions"], ready["version"]) == (True, "18.2.3")
+    told = (ready["questions"], ready["version"], ready["route"], ready["status"])
+    assert told == (True, "18.2.3", "mcp-stdio", "verified")
 
 
 async def test_both_kinds_are_answered_where_the_tool_is_a_device(omp: Path, isolation: Isolation) -> None:
@@ -187,12 +187,18 @@ async def test_both_kinds_are_answered_where_the_tool_is_a_device(omp: Path, iso
         says("And {{result}}", device(PARTS, None), expect=result("SQLite", lacks=("PostgreSQL",))),
         says("Picked {{result}}", expect=result("API", "Docs", lacks=("Web page",))),
     )
-    async with set_stage(both, isolation) as stage_:
-        run = await hosted(stage_, omp, answers=ANSWERS, refuse=DEVICES)
+    refuse = (f"--refuse={change}" for change in DEVICES)
+    async with (
+        set_stage(both, isolation) as stage_,
+        running(stage_, omp, *refuse, "--answers", answers(DATABASE, PARTS)) as run,
+    ):
+        pass
     assert given_answers(run) == BOTH
     assert correlated(run) == announced(run)
     assert f"And {quoted(DATABASE)}" in said(run)
     assert f"Picked {quoted(PARTS)}" in said(run)
+    (ready,) = run.of("session_ready")
+    assert (ready["questions"], ready["route"], ready["status"]) == (True, "mcp-stdio-device", "verified")
 
 
 async def test_the_dialect_of_anthropic_names_it_otherwise(omp: Path, isolation: Isolation) -> None:
