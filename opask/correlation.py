@@ -10,7 +10,8 @@ the two together is, in this order:
    that is unclaimed.
 
 An ask is in one call at most and a call has one ask at most. A call that is over claims nothing, so neither does
-one that failed or only printed help. At the end of an agent's turn its calls are closed: no claim crosses turns,
+one that failed or only printed help. An ask may even be answered before its call is announced, and then still gets
+it; but not one that was made later, as each is that is announced after another call has ended. At the end of an agent's turn its calls are closed: no claim crosses turns,
 agents or (there is one `Correlation` each) sessions.
 """
 
@@ -60,6 +61,8 @@ class AskState(Enum):
     UNSEEN = "unseen"
     LOOSE = "loose"  # arrived, its call is not known
     BOUND = "bound"  # its call is known
+    FREE = "free"  # its call ended without it: that was another's, or the news of its outcome is behind
+    LATE = "late"  # settled, its call is not known: the news of that may be behind
     OVER = "over"  # settled or dropped, for good
 
 
@@ -70,6 +73,7 @@ class AskEvent(Enum):
     BOUND = "bound"
     RELEASED = "released"  # its call ended without it: that was another's
     SETTLED = "settled"
+    PASSED = "passed"  # a call ended: what is announced from now on was made later
     DROPPED = "dropped"
 
 
@@ -104,25 +108,47 @@ ASK_TABLE: Final[Mapping[AskState, Mapping[AskEvent, AskState]]] = {
         _AE.BOUND: _A.UNSEEN,
         _AE.RELEASED: _A.UNSEEN,
         _AE.SETTLED: _A.OVER,
+        _AE.PASSED: _A.UNSEEN,
         _AE.DROPPED: _A.OVER,
     },
     _A.LOOSE: {
         _AE.ARRIVED: _A.LOOSE,
         _AE.BOUND: _A.BOUND,
         _AE.RELEASED: _A.LOOSE,
-        _AE.SETTLED: _A.OVER,
+        _AE.SETTLED: _A.LATE,
+        _AE.PASSED: _A.LOOSE,
         _AE.DROPPED: _A.OVER,
     },
     _A.BOUND: {
         _AE.ARRIVED: _A.BOUND,
         _AE.BOUND: _A.BOUND,
-        _AE.RELEASED: _A.LOOSE,
+        _AE.RELEASED: _A.FREE,
         _AE.SETTLED: _A.OVER,
+        _AE.PASSED: _A.BOUND,
+        _AE.DROPPED: _A.OVER,
+    },
+    _A.FREE: {
+        _AE.ARRIVED: _A.FREE,
+        _AE.BOUND: _A.BOUND,
+        _AE.RELEASED: _A.FREE,
+        _AE.SETTLED: _A.OVER,
+        _AE.PASSED: _A.FREE,
+        _AE.DROPPED: _A.OVER,
+    },
+    _A.LATE: {
+        _AE.ARRIVED: _A.LATE,
+        _AE.BOUND: _A.OVER,
+        _AE.RELEASED: _A.LATE,
+        _AE.SETTLED: _A.LATE,
+        _AE.PASSED: _A.OVER,
         _AE.DROPPED: _A.OVER,
     },
     _A.OVER: dict.fromkeys(AskEvent, _A.OVER),
 }
 """What an ask is after an event, for each state and each event."""
+
+
+_WAITING: Final = (AskState.LOOSE, AskState.BOUND, AskState.FREE)
 
 
 @frozen
@@ -202,7 +228,7 @@ class Correlation:
             untold: whether it never will of this call.
 
         Returns:
-            The ask that waited for this call, if there is one.
+            The ask that is this call's, if it was there before; it may be settled by now.
         """
         call = self._calls.setdefault(call_id, _Call(call_id))
         if call.state is CallState.UNSEEN:
@@ -212,7 +238,9 @@ class Correlation:
             call.questions = tuple(questions)
         call.sees(CallEvent.ANNOUNCED)
         waiting = [
-            ask for ask in self._asks.values() if ask.state is AskState.LOOSE and self._fits(ask, call)
+            ask
+            for ask in self._asks.values()
+            if ask.state in (AskState.LOOSE, AskState.FREE, AskState.LATE) and self._fits(ask, call)
         ]
         if not waiting:
             return None
@@ -236,6 +264,12 @@ class Correlation:
         ask.sees(AskEvent.RELEASED)
         ask.call = call.ask = None
         return self._find(ask)
+
+    def passed(self) -> None:
+        """Take in that some call ended, whatever its tool: a settled ask that names no call gets none from now on."""
+        for ask in self._asks.values():
+            if ask.call_id is None:
+                ask.sees(AskEvent.PASSED)
 
     def drained(self, agent_id: str | None = None) -> tuple[str, ...]:
         """Take in that the turn of one agent ended: close its calls.
@@ -314,7 +348,8 @@ class Correlation:
         return Correlated(ask.id, call.id, call.agent_id)
 
     def _dropped(self, asks: Iterable[_Ask]) -> tuple[str, ...]:
-        open_asks = [ask for ask in asks if ask.state in (AskState.LOOSE, AskState.BOUND)]
-        for ask in open_asks:
+        ended = list(asks)
+        open_asks = [ask.id for ask in ended if ask.state in _WAITING]
+        for ask in ended:
             ask.sees(AskEvent.DROPPED)
-        return tuple(ask.id for ask in open_asks)
+        return tuple(open_asks)

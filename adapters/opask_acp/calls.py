@@ -265,7 +265,9 @@ class Calls:
                 self._told_ahead -= 1
             else:
                 events.append(NativeAskRefused(tool=running.tool, channel="launch", **where))
-        return [*events, *self._untracked(call_id, running)]
+        events += self._untracked(call_id, running)
+        self._correlation.passed()
+        return events
 
     # -- asks -----------------------------------------------------------------------------------------------------
 

@@ -194,6 +194,7 @@ class ClaudeConversation:
                 events.append(AskToolMissing(reason="failed", server_status=_NO_SERVER, **where))
         elif call.ask == "native" and is_error:
             events += self._native_refused(call.tool, "launch", call_id, call.agent_id)
+        self._correlation.passed()
         return events
 
     def _native_refused(

@@ -252,14 +252,13 @@ class PrintConversation:
             events.append(NativeAskRefused(tool=tool, channel="launch", tool_call_id=call_id))
         elif ask == "supplied":
             events += self._correlated(self._correlation.finished(call_id))
+        self._correlation.passed()
         return events
 
     def _correlated(self, found: Correlated | None) -> list[Event]:
         if found is None:
             return []
         self._ask_of[found.call_id] = found.ask_id
-        if found.ask_id in self._outcomes:
-            self._correlation.settled(found.ask_id)
         return [QuestionCorrelated(question_id=found.ask_id, tool_call_id=found.call_id)]
 
     def _is_well(self, call_id: str, result: object) -> bool:
@@ -276,8 +275,9 @@ class PrintConversation:
         self._in_turn, self._has_ended = False, True
         self._over |= self._calls.keys()
         self._calls.clear()
-        dropped = tuple(ask for ask in self._correlation.drained_all() if ask not in self._outcomes)
-        return [TurnEnded(stop_reason=stop_reason, is_error=is_error, dropped=dropped)]
+        return [
+            TurnEnded(stop_reason=stop_reason, is_error=is_error, dropped=self._correlation.drained_all())
+        ]
 
     def end_turn(self, reason: Literal["ended", "interrupted", "exited"], /) -> list[Event]:
         """Take in that the turn is over in a way that Kimi did not say itself."""
@@ -325,8 +325,7 @@ class PrintConversation:
     def ask_settled(self, ask: Ask, outcome: Outcome, /) -> list[Event]:
         """Take in that an ask ended; its call may still be to come, and is to find it then."""
         self._outcomes[ask.id] = outcome.kind
-        if ask.id in self._ask_of.values():
-            self._correlation.settled(ask.id)
+        self._correlation.settled(ask.id)
         return []
 
     # -- what goes out --------------------------------------------------------------------------------------------

@@ -523,6 +523,18 @@ def test_a_name_that_comes_late_takes_the_ask_back() -> None:
     assert of(QuestionCorrelated, events) == [QuestionCorrelated(question_id="ask-1", tool_call_id="c2")]
 
 
+def test_an_ask_that_was_answered_at_once_gets_its_call() -> None:
+    """An answer can be faster than the news of the call; but what comes when another call has ended is a later call."""
+    conversation, _ = in_turn()
+    for number in (1, 2):
+        conversation.ask_arrived(ask(number))
+        conversation.ask_settled(ask(number), Skipped("test"))
+    events = hear(conversation, call("c1"), more("c1", rawInput=ASKED))
+    assert of(QuestionCorrelated, events) == [QuestionCorrelated(question_id="ask-1", tool_call_id="c1")]
+    later = hear(conversation, more("c1", status="completed"), call("c2", rawInput=ASKED))
+    assert of(QuestionCorrelated, later) == []
+
+
 def test_a_title_that_is_overwritten_changes_nothing() -> None:
     """What a call was announced as it stays, whatever its title says later of how it goes."""
     conversation, _ = in_turn(AcpAdapter(Profile(written=(("title",),), titles=())))

@@ -50,6 +50,8 @@ class Session(RuleBasedStateMachine):
         self.calls: dict[str, str] = {}  # calls of this turn that run: id -> what was last told of them
         self.native: set[str] = set()
         self.over: set[str] = set()  # asks that are over
+        self.late: set[str] = set()  # settled, and may get a call all the same
+        self.taken: set[str] = set()  # the calls that those got
         self.in_turn = self.exited = False
 
     def see(self, events: list[Event]) -> None:
@@ -64,6 +66,7 @@ class Session(RuleBasedStateMachine):
                     self.calls[call_id] = event.tool
                 case ToolFinished(tool_call_id=str(call_id), dropped=dropped):
                     del self.calls[call_id]
+                    self.late.clear()
                     self.drop(dropped)
                 case QuestionAsked(question_id=str(ask_id), tool_call_id=call_id):
                     self.open[ask_id] = None
@@ -76,6 +79,7 @@ class Session(RuleBasedStateMachine):
                     self.drop(dropped)
                     self.in_turn = False
                     self.calls.clear()
+                    self.late.clear()
 
     def drop(self, dropped: tuple[str, ...]) -> None:
         """Hold what ended with something: open asks, each once."""
@@ -86,13 +90,20 @@ class Session(RuleBasedStateMachine):
             self.over.add(ask_id)
 
     def claim(self, ask_id: str, call_id: str) -> None:
-        """Hold a claim: of an open ask, on a running call that no other open ask has, and that is not native."""
-        assert ask_id in self.open
-        assert ask_id not in self.over
+        """Hold a claim: on a running call that no other ask has, and that is not native.
+
+        The ask is open, or was settled without a call since when no call has ended.
+        """
         assert call_id in self.calls
         assert call_id not in self.native
         assert call_id not in [other for key, other in self.open.items() if key != ask_id]
-        self.open[ask_id] = call_id
+        assert call_id not in self.taken
+        if ask_id in self.late:
+            self.late.remove(ask_id)
+            self.taken.add(call_id)
+        else:
+            assert ask_id not in self.over
+            self.open[ask_id] = call_id
 
     @precondition(lambda self: not self.exited)
     @rule(text=st.sampled_from(["Go.", "/status"]))
@@ -137,7 +148,8 @@ class Session(RuleBasedStateMachine):
     def settle(self, data: st.DataObject) -> None:
         """Settle an open ask."""
         ask_id = data.draw(st.sampled_from(sorted(self.open)))
-        del self.open[ask_id]
+        if self.open.pop(ask_id) is None:
+            self.late.add(ask_id)
         self.over.add(ask_id)
         self.see(self.conversation.ask_settled(ask(int(ask_id.removeprefix("ask-"))), Skipped("test")))
 

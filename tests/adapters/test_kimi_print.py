@@ -121,6 +121,20 @@ def test_equal_asks_are_told_apart_by_their_order() -> None:
     assert found == [("ask-1", "c"), ("ask-2", "d")]
 
 
+def test_a_sub_agents_ask_is_no_later_call_of_the_main_agents() -> None:
+    """The call of a sub-agent's ask is never printed: the main agent's, which asks the same later, is its own ask's."""
+    conversation = talking()
+    conversation.ask_arrived(ask(1))
+    conversation.ask_settled(ask(1), ANSWERED)
+    done = {"role": "tool", "tool_call_id": "d", "content": "The sub-agent is done."}
+    hear(conversation, *printed_call("d", "Agent", {"prompt": "Ask."}), done)
+    conversation.ask_arrived(ask(2))
+    conversation.ask_settled(ask(2), ANSWERED)
+    events = hear(conversation, *printed_call("c", ASK, ARGUMENTS))
+    found = [(event.question_id, event.tool_call_id) for event in of(QuestionCorrelated, events)]
+    assert found == [("ask-2", "c")]
+
+
 def test_the_native_tool_is_refused_by_kimi() -> None:
     """Whatever Kimi says of it, a native call failed, was told as refused, and claims no ask."""
     conversation = talking()

@@ -72,6 +72,11 @@ def settle(ask: str) -> Step:
     return lambda correlation: correlation.settled(ask)
 
 
+def pass_by() -> Step:
+    """Let some call end."""
+    return lambda correlation: correlation.passed()
+
+
 def drain(agent: str | None = None) -> Step:
     """End an agent's turn."""
     return lambda correlation: correlation.drained(agent)
@@ -112,7 +117,29 @@ CASES: dict[str, tuple[list[Step], object]] = {
     "later, the one that names it": ([arrive("1"), arrive("2", DB, "a"), announce("a")], pair("2", "a")),
     "when the arguments become known": ([announce("a", None), arrive("1"), announce("a")], pair("1", "a")),
     "of a sub-agent": ([announce("a", DB, "sub"), arrive("1", DB, "a")], pair("1", "a", "sub")),
-    "a settled ask": ([arrive("1"), settle("1"), announce("a")], None),
+    "a settled ask": ([arrive("1"), settle("1"), announce("a")], pair("1", "a")),
+    "a settled ask, when the arguments become known": (
+        [arrive("1"), settle("1"), announce("a", None), announce("a")],
+        pair("1", "a"),
+    ),
+    "a settled ask, before one that waits": (
+        [arrive("1"), settle("1"), arrive("2"), announce("a")],
+        pair("1", "a"),
+    ),
+    "a settled ask, once": ([arrive("1"), settle("1"), announce("a"), announce("b")], None),
+    "a settled ask, whose text does not fit": ([arrive("1"), settle("1"), announce("a", PORT)], None),
+    "a settled ask, after a call has ended": ([arrive("1"), settle("1"), pass_by(), announce("a")], None),
+    "a settled ask that names its call, even then": (
+        [arrive("1", DB, "a"), settle("1"), pass_by(), announce("a")],
+        pair("1", "a"),
+    ),
+    "a settled ask, in another turn": ([arrive("1"), settle("1"), drain(), announce("a", DB, "sub")], None),
+    "an ask that waits, after a call has ended": ([arrive("1"), pass_by(), announce("a")], pair("1", "a")),
+    "an ask whose call ended before the news that it settled": (
+        [announce("a"), arrive("1"), finish("a"), settle("1"), announce("b")],
+        None,
+    ),
+    "a settled ask is not dropped": ([arrive("1"), settle("1"), drain()], ()),
     "an ask that settled before it arrived": ([announce("a"), settle("1"), arrive("1")], None),
     "late news of a failed try takes its ask back": (
         [arrive("1"), announce("a"), finish("a"), announce("b")],
@@ -232,7 +259,9 @@ class AnySequence(RuleBasedStateMachine):
         self.arrived_in: dict[str, int] = {}
         self.names: dict[str, str | None] = {}
         self.gone: set[str] = set()  # asks that are settled or dropped
+        self.late: set[str] = set()  # those that may get their call all the same
         self.claims: dict[str, str] = {}  # ask -> its call, now
+        self.freed: set[str] = set()  # asks whose call ended without them
 
     def matched(
         self, found: Correlated | None, *, from_call: str | None = None, ask: str | None = None
@@ -242,7 +271,8 @@ class AnySequence(RuleBasedStateMachine):
             return
         assert ask in (None, found.ask_id)
         assert from_call in (None, found.call_id)
-        assert found.ask_id not in self.gone
+        assert found.ask_id not in self.gone or found.ask_id in self.late
+        self.late.discard(found.ask_id)
         assert found.call_id not in self.over
         assert found.agent_id == self.agent[found.call_id]
         assert found.ask_id not in self.claims
@@ -292,13 +322,21 @@ class AnySequence(RuleBasedStateMachine):
         for ask, claimed in list(self.claims.items()):
             if claimed == call and self.names[ask] is None and ask not in self.gone:
                 del self.claims[ask]
+                self.freed.add(ask)
         self.over.setdefault(call, self.turn)
         self.matched(self.correlation.finished(call))
 
     @rule(ask=asks)
     def settle(self, ask: str) -> None:
+        if ask not in self.gone | self.freed and ask not in self.claims:
+            self.late.add(ask)
         self.gone.add(ask)
         self.correlation.settled(ask)
+
+    @rule()
+    def some_call_ends(self) -> None:
+        self.late -= {ask for ask in self.late if self.names[ask] is None}
+        self.correlation.passed()
 
     @rule(agent=AGENTS)
     def end_turn(self, agent: str | None) -> None:
@@ -316,6 +354,8 @@ class AnySequence(RuleBasedStateMachine):
             if self.agent[claimed] == agent:
                 assert ask in dropped or ask in self.gone
         self.gone.update(dropped)
+        if agent is None:
+            self.late -= {ask for ask in self.late if self.names[ask] is None}
         for call, owner in self.agent.items():
             if owner == agent:
                 self.over.setdefault(call, self.turn)
@@ -328,6 +368,7 @@ class AnySequence(RuleBasedStateMachine):
         assert not self.gone & set(dropped)
         assert set(self.names) - self.gone == set(dropped)
         self.gone.update(dropped)
+        self.late.clear()
         for call in self.agent:
             self.over.setdefault(call, self.turn)
 
