@@ -35,12 +35,13 @@ from opask.surfaces import prompter_for_terminal
 from opask.testing import Scripted
 
 if TYPE_CHECKING:
-    from opask.inbox import Recorder, WhenAbsent
+    from opask.inbox import InboxPrompter, Recorder, SqliteStore, WhenAbsent
     from opask.surfaces.plain import PlainPrompter
     from opask.surfaces.terminal import TerminalPrompter
 
 __all__ = ["Errand", "conduct"]
 
+_FIRST_WATCHER: Final = timedelta(seconds=60)
 _FLUSH_S: Final = 2.0  # for an output that blocks, once the run was interrupted
 _WHY_LENGTH: Final = 300
 
@@ -62,7 +63,8 @@ class Errand:
         as_events: whether events go to stdout, for a program, in place of the turn.
         allow_unverified: whether a route that nobody has seen to work may be used.
         version: the runtime's, where it was asked for.
-        inbox: the inbox that asks are put into, beside the operator's surface; None for none.
+        inbox: the inbox that asks are put into, beside the operator's surface; None for none, or the user's own for
+            the web surface.
         when_absent: what is done where nobody watches the inbox.
     """
 
@@ -127,7 +129,7 @@ class _Conductor:
 
     def _surface(self, stream: TextIO) -> TerminalPrompter | PlainPrompter | None:
         operator = self._errand.operator
-        if operator.surface == "none" or operator.answers is not None:
+        if operator.surface != "terminal" or operator.answers is not None:
             return None
         return prompter_for_terminal(stdout=stream, on_interrupt=self._stopping.interrupt)
 
@@ -159,21 +161,29 @@ class _Conductor:
         session_id = f"{self._errand.command}-{secrets.token_hex(4)}"
         async with AsyncExitStack() as stack:
             recorder = None
-            if self._errand.inbox is not None:
-                recorder = await self._use_inbox(self._errand.inbox, session_id, stack)
+            if self._errand.inbox is not None or self._is_on_page:
+                recorder = await self._use_inbox(session_id, stack)
             await self._run_session(session_id, recorder)
 
-    async def _use_inbox(self, file: Path, session_id: str, stack: AsyncExitStack) -> Recorder:
+    @property
+    def _is_on_page(self) -> bool:
+        return self._errand.operator.surface == "web" and self._script is None
+
+    async def _use_inbox(self, session_id: str, stack: AsyncExitStack) -> Recorder:
         """Put asks into an inbox, where the operator's surface here is one of those that show them."""
-        from opask.inbox import InboxPrompter, SqliteStore, attend, show
+        from opask.inbox import InboxPrompter, SqliteStore, attend, default_path, show
 
         errand, surface = self._errand, self._prompter
-        store = await stack.enter_async_context(SqliteStore(file))
+        store = await stack.enter_async_context(SqliteStore(errand.inbox or default_path()))
+        if self._is_on_page:
+            await self._show_page(store, stack)
         prompter = await stack.enter_async_context(InboxPrompter(store, when_absent=errand.when_absent))
         recorder = await stack.enter_async_context(
             prompter.session(session_id, runtime=errand.adapter.runtime, title=errand.prompt)
         )
         self._prompter = prompter
+        if self._is_on_page:
+            await self._await_page(store, prompter, session_id)
         if surface is not None and surface.available(session_id):
             name = "script" if self._script is not None else "terminal"
 
@@ -186,6 +196,33 @@ class _Conductor:
             stack.callback(tasks.cancel_scope.cancel)
             await tasks.start(show_here)
         return recorder
+
+    async def _show_page(self, store: SqliteStore, stack: AsyncExitStack) -> None:
+        """Have the inbox's page served, as long as the run lasts, and tell where it is."""
+        from opask.cli.webpage import page_of
+
+        def tell(link: str) -> None:
+            if self._errand.as_events:
+                self._tell(f"the page: {link}")
+            else:
+                self._feed.put(lambda: self._teller.line(f"· the page: {link}"))
+
+        await stack.enter_async_context(page_of(store, tell))
+
+    async def _await_page(self, store: SqliteStore, prompter: InboxPrompter, session_id: str) -> None:
+        """Wait for somebody to open the page, and tell here what is asked there."""
+        from opask.cli.elsewhere import Elsewhere
+        from opask.cli.webpage import first_watcher
+
+        if not self._errand.as_events:
+            elsewhere = Elsewhere(prompter, self._feed, self._teller)
+            self._prompter = self._order = InOrder(elsewhere, self._feed, self._teller)
+        if prompter.available(session_id):
+            return
+        self._note(
+            f"open the page; without it the agent starts in {_FIRST_WATCHER.total_seconds():g} s, and cannot ask"
+        )
+        await first_watcher(store, session_id, _FIRST_WATCHER)
 
     async def _run_session(self, session_id: str, recorder: Recorder | None) -> None:
         errand = self._errand
@@ -213,7 +250,9 @@ class _Conductor:
             )
             if self._prompter is not None and not plan.questions:
                 remedy = (
-                    "--answers would give it answers"
+                    "nobody has opened the page"
+                    if self._is_on_page
+                    else "--answers would give it answers"
                     if errand.inbox is None
                     else "open the inbox with `opask serve` first, or say --when-absent attach"
                 )

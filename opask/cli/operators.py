@@ -21,7 +21,7 @@ class Operator:
     """Who is asked.
 
     Args:
-        surface: ``terminal`` or ``none``.
+        surface: ``terminal``, ``web`` or ``none``.
         answers: the script, in place of a surface.
     """
 
@@ -36,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser, *surfaces: str) -> None:
         choices=surfaces,
         default=surfaces[0],
         help=f"where questions are shown (default: {surfaces[0]})"
+        "; web: on a page, whose link is printed"
         + ("; none: nobody is there, the agent gets no ask tool" if "none" in surfaces else ""),
     )
     parser.add_argument(
@@ -50,10 +51,8 @@ def chosen(args: argparse.Namespace) -> Operator:
     """Return the operator that the arguments choose.
 
     Raises:
-        UsageError: the answers cannot be read, or the surface is not to be had.
+        UsageError: the answers cannot be read.
     """
-    if args.surface == "web":
-        raise UsageError("--surface web is not in this version; use --surface terminal or --answers")
     return Operator(args.surface, None if args.answers is None else read_answers(args.answers))
 
 

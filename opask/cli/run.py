@@ -134,8 +134,8 @@ def run(args: argparse.Namespace) -> int:
 
     prompt, rest = _prompt(args)
     operator = chosen(args)
-    if args.inbox is None and args.when_absent != "unavailable":
-        raise UsageError("--when-absent goes with --inbox FILE; name the inbox")
+    if args.inbox is None and args.surface != "web" and args.when_absent != "unavailable":
+        raise UsageError("--when-absent goes with --inbox FILE or --surface web; say where questions wait")
     if args.cwd is not None and not args.cwd.is_dir():
         raise UsageError(f"--cwd {args.cwd}: there is no such folder; name one that is there")
     found = adapter(args.runtime)

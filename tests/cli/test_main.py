@@ -78,12 +78,10 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
             "opask run: argument --surface: invalid choice: 'paper'",
         ),
         (["run", "claude", "go", "--even"], "opask run: unrecognized arguments: --even"),
-        (["run", "claude", "go", "--surface", "web"], "opask run: --surface web is not in this version"),
-        (["run", "claude", "go", "--inbox", "x"], "opask run: --inbox is not in this version"),
+        (["run", "claude", "go", "--when-absent", "hold"], "opask run: --when-absent goes with --inbox FILE"),
         (["run", "claude", "go", "--cwd", "/nowhere"], "opask run: --cwd /nowhere: there is no such folder"),
         (["run", "abacus", "go"], "opask run: no adapter for runtime 'abacus' is installed"),
         (["demo", "--surface", "none"], "opask demo: argument --surface: invalid choice: 'none'"),
-        (["demo", "--surface", "web"], "opask demo: --surface web is not in this version"),
         (["demo", "--answers", "{"], "opask demo: --answers: no JSON"),
         (["demo", "--", "more"], "opask demo: unrecognized arguments: -- more"),
         (

@@ -40,7 +40,7 @@ def application(
 
     All its addresses are relative, so it can be mounted under any prefix, as ``Mount("/ask", application(…))``.
     It has no lifespan of its own. Where a server waits for open connections at its end, as uvicorn does, end the
-    feeds first: ``app.state.feeds.close()``, on their event loop.
+    feeds first: ``await app.state.feeds.finish()``, on their event loop.
 
     Args:
         store: the inbox; open by the time the first request comes.

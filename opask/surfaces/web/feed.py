@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
@@ -30,6 +32,7 @@ _KEPT_FRAMES: Final = 512
 _PIECE: Final = 32 * 1024
 _LEASE: Final = timedelta(seconds=30)
 _RENEW_S: Final = 10.0
+_FINISH_S: Final = 1.0
 _HEADERS: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
@@ -71,7 +74,7 @@ class Feeds:
         self._presence = _Presence(store, surface)
         self._frames: OrderedDict[int, bytes] = OrderedDict()
         self._snapshot: tuple[int, bytes] = (-1, b"")
-        self._open: set[anyio.CancelScope] = set()
+        self._open: dict[anyio.CancelScope, _Reader] = {}
         self._is_closed = False
 
     @property
@@ -85,6 +88,14 @@ class Feeds:
         for scope in list(self._open):
             scope.cancel()
 
+    async def finish(self) -> None:
+        """Let those who read the inbox have what has happened until now, for a second at most, and `close`."""
+        with suppress(InboxError), anyio.move_on_after(_FINISH_S):
+            seq = (await self._store.snapshot()).seq
+            while any(reader.seq < seq for reader in self._open.values()):  # noqa: ASYNC110 - at the end, once
+                await anyio.sleep(_FINISH_S / 100)
+        self.close()
+
     async def inbox(self, receive: Receive, send: Send, *, last: str | None, watches: bool) -> None:
         """Send every change of the inbox, until the reader goes.
 
@@ -95,12 +106,25 @@ class Feeds:
             watches: whether an operator sees what is asked.
         """
         updates = self._store.watch(self._seq_of(last))
-        await self._stream(receive, send, updates, self._update_frame, watches=watches)
+        reader = _Reader(send, self._stall_s)
+        reader.seq = -1
+
+        async def pass_on(update: Update) -> None:
+            await reader.put(self._update_frame(update))
+            reader.seq = update.seq
+
+        await self._stream(receive, reader, updates, pass_on, watches=watches)
 
     async def log(self, receive: Receive, send: Send, session_id: str, *, after: int) -> None:
         """Send every event of a session behind a position, until the reader goes."""
         events = self._store.watch_events(session_id, after=after)
-        await self._stream(receive, send, events, _log_frame, watches=False)
+        reader = _Reader(send, self._stall_s)
+
+        async def pass_on(logged: LoggedEvent) -> None:
+            data = {"position": logged.position, "event": dict(logged.event)}
+            await reader.put(frame(str(logged.position), "log", data))
+
+        await self._stream(receive, reader, events, pass_on, watches=False)
 
     def _seq_of(self, last: str | None) -> int | None:
         store_id, _, seq = (last or "").rpartition("-")
@@ -129,9 +153,9 @@ class Feeds:
     async def _stream(
         self,
         receive: Receive,
-        send: Send,
+        reader: _Reader,
         items: AsyncIterator[T],
-        frame_of: Callable[[T], bytes],
+        pass_on: Callable[[T], Awaitable[None]],
         *,
         watches: bool,
     ) -> None:
@@ -140,9 +164,8 @@ class Feeds:
             raise Refusal(
                 503, "too_many", f"This server {why}; try again soon.", headers={"Retry-After": "5"}
             )
-        reader = _Reader(send, self._stall_s)
         scope = anyio.CancelScope()
-        self._open.add(scope)
+        self._open[scope] = reader
         try:
             with scope:
                 async with anyio.create_task_group() as tasks:
@@ -154,22 +177,31 @@ class Feeds:
                         item = None
                         with anyio.move_on_after(self._beat_s):
                             item = await anext(items)
-                        await reader.put(_BEAT if item is None else frame_of(item))
+                        if item is None:
+                            await reader.put(_BEAT)
+                        else:
+                            await pass_on(item)
                     tasks.cancel_scope.cancel()
         except* InboxError as error:
             # The reader comes back, and is told by a status then.
             _logger.warning("a feed ended: %s", error.exceptions[0])
         finally:
-            self._open.discard(scope)
+            del self._open[scope]
         await reader.end()
 
 
 class _Reader:
-    """Who is at the other end of a feed."""
+    """Who is at the other end of a feed.
+
+    Attributes:
+        seq: the last change of the inbox that it was sent; for a reader of a log none matters.
+        is_stalled: whether it takes nothing.
+    """
 
     def __init__(self, send: Send, stall_s: float) -> None:
         self._send = send
         self._stall_s = stall_s
+        self.seq: float = math.inf
         self.is_stalled = False
 
     async def start(self) -> None:
@@ -234,7 +266,3 @@ class _Presence:
             if not self._count:
                 self._renewed = -_RENEW_S
                 await self._store.leave(self._lease_id)
-
-
-def _log_frame(logged: LoggedEvent) -> bytes:
-    return frame(str(logged.position), "log", {"position": logged.position, "event": dict(logged.event)})

@@ -149,6 +149,7 @@ class AskForm(_Strict):
 
     id: str
     session_id: str
+    kind: Literal["question", "permission", "write"]
     runtime: str
     agent_id: str | None = Field(description="the sub-agent that asks; null for the main one")
     tool_call_id: str | None

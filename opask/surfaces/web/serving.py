@@ -99,7 +99,8 @@ async def served(app: Starlette, listener: socket.socket) -> AsyncIterator[None]
         try:
             yield
         finally:
-            app.state.feeds.close()
+            with anyio.CancelScope(shield=True):
+                await app.state.feeds.finish()
             server.should_exit = True
 
 
