@@ -278,18 +278,19 @@ class Engine:
 
     def _tell(self) -> None:
         """Tell the hub what is new."""
-        logged = self._tables.logged_after(self._position)
-        if logged:
-            self._position = self._tables.last_position()
-        leases = self._tables.find_leases()
         while True:
             changes = self._tables.find_changes(self._hub.last, _PAGE)
             if changes is None:
                 self._hub.restart(self._tables.last_seq())
-                changes = ()
-            self._hub.told(changes, logged, leases)
+                break
+            self._hub.told(changes)
             if len(changes) < _PAGE:
-                return
+                break
+        # After what somebody may be waiting for.
+        logged = self._tables.logged_after(self._position)
+        if logged:
+            self._position = self._tables.last_position()
+        self._hub.told(logged=logged, leases=self._tables.find_leases())
 
     def _sweep(self) -> None:
         """Take in that hosts have died."""

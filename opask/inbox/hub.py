@@ -68,11 +68,13 @@ class Signal:
 
     Attributes:
         event: set when it is; the task puts a new one in its place before it looks.
+        entry: the last that became of the one ask that it listens for, as far as the hub was told since.
     """
 
     def __init__(self, loop: _Loop) -> None:
         self.loop = loop
         self.event = anyio.Event()
+        self.entry: Entry | None = None
 
     def arm(self) -> anyio.Event:
         """Return the event of what comes from now on."""
@@ -111,6 +113,9 @@ class Hub:
             self._recent.clear()
             self._floor = self._last = seq
             woken = self._listening(list(self._signals))
+            for signals in woken.values():
+                for signal in signals:
+                    signal.entry = None
         self._wake(woken)
 
     @property
@@ -145,7 +150,10 @@ class Hub:
                 self._recent.append(change)
                 self._last = change.seq
                 if isinstance(change, EntryChanged):
-                    keys.append(ask_key(change.entry.id))
+                    key = ask_key(change.entry.id)
+                    keys.append(key)
+                    for signal in self._signals.get(key, ()):
+                        signal.entry = change.entry
                 if EVERYTHING not in keys:
                     keys.append(EVERYTHING)
             if leases is not None and leases != self._leases:
@@ -236,6 +244,7 @@ class AskWatch:
         self._entry = entry
         self._signal: Signal | None = None
         self._event: anyio.Event | None = None
+        self._seq = 0
 
     def __aiter__(self) -> AskWatch:
         return self
@@ -246,7 +255,10 @@ class AskWatch:
         elif self._event is not None:
             await self._event.wait()
         event = self._signal.arm()
-        entry = await self._entry(self._ask_id)
+        entry = self._signal.entry
+        if entry is None or entry.seq < self._seq:
+            entry = await self._entry(self._ask_id)
+        self._seq = entry.seq
         self._event = event  # not before: cancelled meanwhile, the next call has to look again
         return entry
 

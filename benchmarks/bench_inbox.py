@@ -1,0 +1,259 @@
+"""The inbox's figures, each a ratio to a baseline that was measured in turn with it.
+
+Prints a table; ``--json FILE`` also writes the figures with their quartiles. ``--check`` exits with 1 where a
+target is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import json
+import os
+import platform
+import socket
+import sqlite3
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from measuring import Figure, Interleaved, Target, table
+from opask import Answer, Answered, Ask, Option, Question
+from opask.inbox import Entry, EntryChanged, MemoryStore, SqliteStore, Store, Update
+from programs import CALL, Controlled, spawned
+
+_BLOCK = 20  # pairs of put and resolve in a sample
+_AT_ONCE = 200
+_CLICK_S = 0.02  # an operator is no faster; the host has stored the question's event by then
+_WATCHERS = 1000
+_QUESTION = Question(
+    "Which database should the service use?", "Database", (Option("PostgreSQL"), Option("SQLite"))
+)
+_REPLY = Answered((Answer((0,)),), "bench")
+
+
+def _raw(file: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(file, isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("CREATE TABLE IF NOT EXISTS asks (id INTEGER PRIMARY KEY, ask TEXT, reply TEXT)")
+    return connection
+
+
+def _ask(number: int) -> Ask:
+    now = datetime.now(UTC)
+    return Ask(f"q{number}", "bench", (_QUESTION,), now, now + timedelta(hours=1))
+
+
+async def _joined(store: Store) -> str:
+    return (await store.join()).id
+
+
+def stores(folder: Path, portal: BlockingPortal, rounds: int) -> Iterator[Figure]:
+    """Measure put and resolve against the two transactions that they are at the least."""
+    numbers = itertools.count()
+    raw = _raw(folder / "raw.db")
+    body = json.dumps({"ask": "x" * 400})
+
+    def bare() -> float:
+        begin = time.perf_counter()
+        for _ in range(_BLOCK):
+            raw.execute("BEGIN IMMEDIATE")
+            row = raw.execute("INSERT INTO asks (ask) VALUES (?)", (body,)).lastrowid
+            raw.execute("COMMIT")
+            raw.execute("BEGIN IMMEDIATE")
+            raw.execute("SELECT ask FROM asks WHERE id = ? AND reply IS NULL", (row,)).fetchone()
+            raw.execute("UPDATE asks SET reply = ? WHERE id = ?", (body, row))
+            raw.execute("COMMIT")
+        return (time.perf_counter() - begin) * 1000 / _BLOCK
+
+    async def one(store: Store, host_id: str) -> None:
+        ask = _ask(next(numbers))
+        await store.put(ask, host_id)
+        await store.resolve(ask.id, _REPLY)
+
+    async def in_turn(store: Store, host_id: str) -> float:
+        begin = time.perf_counter()
+        for _ in range(_BLOCK):
+            await one(store, host_id)
+        return (time.perf_counter() - begin) * 1000 / _BLOCK
+
+    async def at_once(store: Store, host_id: str) -> float:
+        begin = time.perf_counter()
+        async with anyio.create_task_group() as tasks:
+            for _ in range(_AT_ONCE):
+                tasks.start_soon(one, store, host_id)
+        return (time.perf_counter() - begin) * 1000 / _AT_ONCE
+
+    turns = Interleaved()
+    turns.add("bare", bare)
+    with portal.wrap_async_context_manager(SqliteStore(folder / "inbox.db")) as file:
+        memory = MemoryStore()
+        for name, store in (("file", file), ("memory", memory)):
+            host_id = portal.call(_joined, store)
+            turns.add(name, partial(portal.call, in_turn, store, host_id))
+            turns.add(f"{name} at once", partial(portal.call, at_once, store, host_id))
+        turns.run(rounds)
+    raw.close()
+    against = "two sqlite3 transactions, WAL, synchronous=FULL"
+    yield Figure.of_pairs(
+        "put and resolve", "ms", turns.pairs("file", "bare"), against=against, target=Target("ratio", 2)
+    )
+    yield Figure.of_pairs(
+        f"the same, each of {_AT_ONCE} at once", "ms", turns.pairs("file at once", "bare"), against=against
+    )
+    yield Figure.of_pairs("the same in memory", "ms", turns.pairs("memory", "bare"), against=against)
+
+
+def answers(folder: Path, portal: BlockingPortal, rounds: int) -> Iterator[Figure]:
+    """Measure from an answer's commit in one process to the tool result that another's agent reads."""
+    raw = _raw(folder / "raw.db")
+    raw.execute("INSERT OR REPLACE INTO asks VALUES (1, 'x', NULL)")
+    bell = f"{folder}/bell"
+    numbers = itertools.count(100)
+
+    async def pending(watch: AsyncIterator[Update]) -> Entry:
+        async for update in watch:
+            if isinstance(update, EntryChanged) and update.entry.state == "pending":
+                return update.entry
+        raise AssertionError
+
+    with contextlib.ExitStack() as stack:
+        store = stack.enter_context(portal.wrap_async_context_manager(SqliteStore(folder / "shared.db")))
+        host = stack.enter_context(Controlled("inbox_host.py", "opask", str(folder / "shared.db")))
+        client = stack.enter_context(spawned(host.ready["command"]))[0]
+        client.list_tools()
+        watch = store.watch()
+        waiting = stack.enter_context(Controlled("inbox_host.py", "bare", str(folder / "raw.db"), bell))
+        rings = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+
+        def ours() -> float:
+            client.send(CALL(next(numbers)))
+            entry = portal.call(pending, watch)
+            time.sleep(_CLICK_S)
+            begin = time.perf_counter()
+            resolved = portal.start_task_soon(store.resolve, entry.id, _REPLY)
+            line = client.line()
+            took = (time.perf_counter() - begin) * 1000
+            resolved.result()
+            if b'"PostgreSQL"' not in line:
+                raise RuntimeError(f"not answered: {line[:300]!r}")
+            return took
+
+        def bare() -> float:
+            begin = time.perf_counter()
+            raw.execute("BEGIN IMMEDIATE")
+            raw.execute("UPDATE asks SET reply = ? WHERE id = 1", (str(next(numbers)),))
+            raw.execute("COMMIT")
+            rings.sendto(b"!", bell)
+            waiting.heard()
+            return (time.perf_counter() - begin) * 1000
+
+        turns = Interleaved()
+        turns.add("ours", ours)
+        turns.add("bare", bare)
+        turns.run(rounds)
+        rings.sendto(b".", bell)
+    raw.close()
+    yield Figure.of_pairs(
+        "an answer, from its commit to the agent's tool result",
+        "ms",
+        turns.pairs("ours", "bare"),
+        against="commit, wake another process by a datagram, read there",
+        target=Target("ratio", 3),
+    )
+
+
+def watchers(folder: Path, portal: BlockingPortal, rounds: int) -> Iterator[Figure]:
+    """Measure how long a change takes to reach all who watch in one process."""
+    numbers = itertools.count(1 << 20)
+
+    async def told(store: Store, host_id: str, count: int) -> float:
+        reached = 0
+        done = anyio.Event()
+
+        async def watch(since: int) -> None:
+            nonlocal reached
+            await anext(store.watch(since))
+            reached += 1
+            if reached == count:
+                done.set()
+
+        await store.put(_ask(next(numbers)), host_id)
+        since = (await store.snapshot()).seq
+        async with anyio.create_task_group() as tasks:
+            for _ in range(count):
+                tasks.start_soon(watch, since)
+            await anyio.wait_all_tasks_blocked()
+            begin = time.perf_counter()
+            await store.put(_ask(next(numbers)), host_id)
+            await done.wait()
+            took = (time.perf_counter() - begin) * 1000
+        return took  # noqa: RET504 - in the block, a checker would take the block for one that swallows errors
+
+    turns = Interleaved()
+    with portal.wrap_async_context_manager(SqliteStore(folder / "watched.db")) as store:
+        host_id = portal.call(_joined, store)
+        for count in (_WATCHERS, 1):
+            turns.add(str(count), partial(portal.call, told, store, host_id, count))
+        turns.run(max(10, rounds // 5))
+    yield Figure.of_pairs(
+        f"a change, from its commit to {_WATCHERS} watchers",
+        "ms",
+        turns.pairs(str(_WATCHERS), "1"),
+        against="to one watcher",
+    )
+
+
+GROUPS: dict[str, Callable[[Path, BlockingPortal, int], Iterator[Figure]]] = {
+    "stores": stores,
+    "answers": answers,
+    "watchers": watchers,
+}
+
+
+def main() -> int:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", action="append", choices=GROUPS, help="this group; may be given again")
+    parser.add_argument("--rounds", type=int, default=100, help="pairs of samples (100)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
+    parser.add_argument("--check", action="store_true", help="exit with 1 where a target is missed")
+    options = parser.parse_args()
+    load = [os.getloadavg()[0]]
+    figures: list[Figure] = []
+    for name in options.only or GROUPS:
+        with (
+            tempfile.TemporaryDirectory(prefix="opask-bench-") as folder,
+            start_blocking_portal("asyncio") as portal,
+        ):
+            figures += GROUPS[name](Path(folder), portal, options.rounds)
+    load.append(os.getloadavg()[0])
+    print(table(figures))
+    print(
+        f"\n{platform.system()}, {os.cpu_count()} cores; load at the start {load[0]:.2f}, at the end {load[1]:.2f}"
+    )
+    if options.json:
+        report: dict[str, Any] = {
+            "load": load,
+            "figures": [asdict(figure) | {"met": figure.met} for figure in figures],
+        }
+        options.json.write_text(json.dumps(report, indent=1) + "\n")
+    missed = [figure for figure in figures if figure.met is False]
+    return 1 if options.check and missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
