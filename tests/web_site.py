@@ -16,7 +16,7 @@ from opask.surfaces.web import Auth, TokenAuth, application
 from opask.surfaces.web.feed import Feeds
 from opask.surfaces.web.serving import listen, served
 
-__all__ = ["Line", "Site", "reading", "sited"]
+__all__ = ["Line", "Site", "lines_of", "reading", "sited"]
 
 
 @frozen
@@ -103,10 +103,11 @@ async def reading(
     async with site.client.stream("GET", path, params=params or None, headers=headers) as response:
         assert response.status_code == 200, await response.aread()
         assert response.headers["content-type"].startswith("text/event-stream")
-        yield _lines(response)
+        yield lines_of(response)
 
 
-async def _lines(response: httpx2.Response) -> AsyncIterator[Line]:
+async def lines_of(response: httpx2.Response) -> AsyncIterator[Line]:
+    """Give the server-sent events of a response."""
     found: dict[str, str] = {}
     async for line in response.aiter_lines():
         if line.startswith(":"):
