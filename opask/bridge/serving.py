@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -220,7 +220,7 @@ class ServedSession:
                 self.desk,
                 metadata_version(),
                 served=self._served,
-                listed=lambda: tasks.start_soon(self._listed_by_http),
+                listed=partial(self._list_given_by_http, tasks),
                 port=port,
             )
         )
@@ -309,10 +309,17 @@ class ServedSession:
         finally:
             self._listings -= 1
 
+    def _list_given_by_http(self, tasks: TaskGroup) -> None:
+        self._list_given()
+        tasks.start_soon(self._listed_by_http)
+
     async def _listed_by_http(self) -> None:
-        if self._session.holds_prompt:  # nothing can be asked of a client whose stream is not open
-            await anyio.sleep(_UNASKED_S)
-        self._now_listed()
+        try:
+            if self._session.holds_prompt:  # nothing can be asked of a client whose stream is not open
+                await anyio.sleep(_UNASKED_S)
+            self._now_listed()
+        finally:
+            self._listings -= 1
 
     def _now_listed(self) -> None:
         self._listed = True

@@ -500,6 +500,7 @@ class Session:
     async def listed(self, within: timedelta) -> bool:
         """Wait until the runtime itself has taken the tool list over a connection that it kept.
 
+        Where the launch holds its first prompt the runtime has read the list by then, as far as that can be told.
         Publishes `AskToolMissing` where it does not within that time.
         """
         return await anyio.to_thread.run_sync(

@@ -11,9 +11,10 @@ from typing import Any
 import anyio
 import httpx2
 import pytest
+from attrs import evolve
 
 from bridge_peers import ONE, Held, PlainAdapter, attach
-from opask import Abandoned, Cancelled, LaunchRequest
+from opask import Abandoned, Cancelled, LaunchPlan, LaunchRequest
 from opask.bridge import Bridge, Session
 from opask.errors import BridgeError
 from opask.launch import Endpoint
@@ -143,6 +144,28 @@ async def open_legacy(client: httpx2.AsyncClient, url: str) -> dict[str, str]:
     response = await client.post(url, json=HELLO)
     assert response.status_code == 200
     return {"Mcp-Session-Id": response.headers["mcp-session-id"], "MCP-Protocol-Version": "2025-11-25"}
+
+
+class HoldingAdapter(PlainAdapter):
+    """Has its first prompt wait for the list."""
+
+    def plan_launch(self, request: LaunchRequest, endpoint: Endpoint | None, /) -> LaunchPlan:
+        """Hold it."""
+        return evolve(super().plan_launch(request, endpoint), hold_prompt=True)
+
+
+async def test_a_list_is_given_time_where_the_first_prompt_waits_for_it(held: Held) -> None:
+    """Over HTTP nothing tells whether a list was read: it counts a second later, where a prompt is held for it."""
+    async with (
+        Bridge() as bridge,
+        await attach(bridge, "s", HoldingAdapter(), held, transport="http") as session,
+    ):
+        session.plan_launch(LaunchRequest(["runtime"]))
+        url = str(endpoint_of(session).url)
+        async with client_of(session) as client:
+            await client.post(url, json=message("tools/list", 2), headers=await open_legacy(client, url))
+            assert not await session.listed(timedelta(milliseconds=400))
+            assert await session.listed(timedelta(seconds=10))
 
 
 async def test_a_handshake_client_asks(session: Session, held: Held) -> None:
