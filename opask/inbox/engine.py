@@ -5,6 +5,7 @@ Whatever waits for it is carried out together: one transaction, one flush to the
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import select
@@ -39,7 +40,7 @@ class Job:
     """One operation of the ledger.
 
     Args:
-        operation: what is to be done.
+        operation: what is to be done; a function of the ledger.
         args: with what.
         writes: whether it may write.
         done: told the result, or the error; called on the engine's thread, must not block or raise.
@@ -124,7 +125,7 @@ class Engine:
             self._jobs.append(job)
             is_waiting, self._is_waiting = self._is_waiting, False
         if is_waiting:
-            self._wake_to.send(b"!")
+            self._wake()
 
     def stop(self) -> None:
         """Do what is left to be done, and close the file; blocking."""
@@ -135,8 +136,12 @@ class Engine:
                 return
             self._state = "closed"
             self._is_waiting = False
-        self._wake_to.send(b"!")
+        self._wake()
         self._thread.join()
+
+    def _wake(self) -> None:
+        with contextlib.suppress(OSError):  # it is awake already, or has just ended
+            self._wake_to.send(b"!")
 
     # -- on the thread -------------------------------------------------------------------------------------------------
 
@@ -263,7 +268,7 @@ class Engine:
 
     def _done(self, job: Job) -> tuple[Any, Exception | None]:
         try:
-            return job.operation(*job.args), None
+            return job.operation(self.ledger, *job.args), None
         except sqlite3.Error:
             raise  # the file's fault, and so everybody's
         except Exception as error:

@@ -40,7 +40,6 @@ class LedgerStore(ABC):
 
     id: str
     _hub: Hub
-    _ledger: Ledger
 
     @abstractmethod
     async def join(self) -> Host:
@@ -48,7 +47,7 @@ class LedgerStore(ABC):
 
     @abstractmethod
     async def _read(self, operation: Callable[..., T], *args: Any) -> T:
-        """Run an operation of the ledger that writes nothing."""
+        """Run an operation of the ledger, a function of it, that writes nothing."""
 
     @abstractmethod
     async def _write(self, operation: Callable[..., T], *args: Any) -> T:
@@ -66,21 +65,21 @@ class LedgerStore(ABC):
         self, ask: Ask, host_id: str, *, runtime: str | None = None, latest: datetime | None = None
     ) -> Entry:
         """See `Store.put`."""
-        return await self._write(self._ledger.put, ask, host_id, runtime, latest)
+        return await self._write(Ledger.put, ask, host_id, runtime, latest)
 
     async def resolve(
         self, ask_id: str, reply: OperatorReply, *, session_id: str | None = None, by: str | None = None
     ) -> Entry:
         """See `Store.resolve`."""
-        return _taken(await self._write(self._ledger.resolve, ask_id, reply, session_id, by))
+        return _taken(await self._write(Ledger.resolve, ask_id, reply, session_id, by))
 
     async def extend(self, ask_id: str, until: datetime) -> Entry:
         """See `Store.extend`."""
-        return _taken(await self._write(self._ledger.extend, ask_id, until))
+        return _taken(await self._write(Ledger.extend, ask_id, until))
 
     async def settle(self, ask_id: str, outcome: Outcome) -> Entry:
         """See `Store.settle`."""
-        return await self._write(self._ledger.settle, ask_id, outcome)
+        return await self._write(Ledger.settle, ask_id, outcome)
 
     def settle_soon(self, ask_id: str, outcome: Outcome) -> None:
         """See `Store.settle_soon`."""
@@ -89,11 +88,11 @@ class LedgerStore(ABC):
             if error is not None:
                 _logger.error("how ask %s ended could not be stored: %s", ask_id, error)
 
-        self._write_soon(self._ledger.settle, ask_id, outcome, done=done)
+        self._write_soon(Ledger.settle, ask_id, outcome, done=done)
 
     async def entry(self, ask_id: str) -> Entry:
         """See `Store.entry`."""
-        return await self._read(self._ledger.entry, ask_id)
+        return await self._read(Ledger.entry, ask_id)
 
     async def entries(
         self,
@@ -105,18 +104,18 @@ class LedgerStore(ABC):
     ) -> tuple[Entry, ...]:
         """See `Store.entries`."""
         chosen = None if states is None else frozenset(states)
-        return await self._read(self._ledger.entries, session_id, chosen, limit, before)
+        return await self._read(Ledger.entries, session_id, chosen, limit, before)
 
     # -- changes ---------------------------------------------------------------------------------------------------
 
     async def snapshot(self) -> Snapshot:
         """See `Store.snapshot`."""
-        return await self._read(self._ledger.snapshot)
+        return await self._read(Ledger.snapshot)
 
     async def changes(self, since: int, *, limit: int = 1000) -> tuple[Change, ...] | None:
         """See `Store.changes`."""
         recent = self._hub.recent(since)
-        return await self._read(self._ledger.changes, since, limit) if recent is None else recent[:limit]
+        return await self._read(Ledger.changes, since, limit) if recent is None else recent[:limit]
 
     def watch(self, since: int | None = None) -> Watch:
         """See `Store.watch`."""
@@ -138,15 +137,15 @@ class LedgerStore(ABC):
     ) -> Lease:
         """See `Store.renew`."""
         covered = None if session_ids is None else frozenset(session_ids)
-        return await self._write(self._ledger.renew, lease_id, surface, lasts, covered)
+        return await self._write(Ledger.renew, lease_id, surface, lasts, covered)
 
     async def leave(self, lease_id: str) -> None:
         """See `Store.leave`."""
-        await self._write(self._ledger.leave, lease_id)
+        await self._write(Ledger.leave, lease_id)
 
     async def leases(self) -> tuple[Lease, ...]:
         """See `Store.leases`."""
-        return await self._read(self._ledger.leases)
+        return await self._read(Ledger.leases)
 
     def present_until(self, session_id: str) -> datetime | None:
         """See `Store.present_until`."""
@@ -158,27 +157,27 @@ class LedgerStore(ABC):
         self, session_id: str, host_id: str, *, runtime: str = "", title: str = ""
     ) -> InboxSession:
         """See `Store.begin_session`."""
-        return await self._write(self._ledger.begin_session, session_id, host_id, runtime, title)
+        return await self._write(Ledger.begin_session, session_id, host_id, runtime, title)
 
     async def end_session(self, session_id: str) -> InboxSession:
         """See `Store.end_session`."""
-        return await self._write(self._ledger.end_session, session_id)
+        return await self._write(Ledger.end_session, session_id)
 
     async def session(self, session_id: str) -> InboxSession:
         """See `Store.session`."""
-        return await self._read(self._ledger.session, session_id)
+        return await self._read(Ledger.session, session_id)
 
     async def sessions(self) -> tuple[InboxSession, ...]:
         """See `Store.sessions`."""
-        return await self._read(self._ledger.sessions)
+        return await self._read(Ledger.sessions)
 
     async def clear_session(self, session_id: str) -> None:
         """See `Store.clear_session`."""
-        await self._write(self._ledger.clear_session, session_id)
+        await self._write(Ledger.clear_session, session_id)
 
     async def append(self, session_id: str, events: Sequence[Mapping[str, Any]]) -> None:
         """See `Store.append`."""
-        await self._write(self._ledger.append, session_id, events)
+        await self._write(Ledger.append, session_id, events)
 
     def append_soon(
         self,
@@ -187,13 +186,13 @@ class LedgerStore(ABC):
         done: Callable[[Exception | None], object] | None = None,
     ) -> None:
         """See `Store.append_soon`."""
-        self._write_soon(self._ledger.append, session_id, events, done=done or _ignored)
+        self._write_soon(Ledger.append, session_id, events, done=done or _ignored)
 
     async def events(
         self, session_id: str, *, after: int = 0, limit: int | None = None
     ) -> tuple[LoggedEvent, ...]:
         """See `Store.events`."""
-        return await self._read(self._ledger.events, session_id, after, limit)
+        return await self._read(Ledger.events, session_id, after, limit)
 
     def watch_events(self, session_id: str, *, after: int = 0) -> EventWatch:
         """See `Store.watch_events`."""
@@ -206,7 +205,7 @@ class LedgerStore(ABC):
 
     async def prune(self, before: datetime) -> int:
         """See `Store.prune`."""
-        return await self._write(self._ledger.prune, before)
+        return await self._write(Ledger.prune, before)
 
 
 def _taken(result: Entry | RefusedError) -> Entry:

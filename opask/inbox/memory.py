@@ -51,16 +51,16 @@ class MemoryStore(LedgerStore):
         """Take a host's place."""
         host_id = new_id("host")
         self._held.add(host_id)
-        self._run(self._ledger.join, host_id)
+        self._run(Ledger.join, host_id)
         return MemoryHost(host_id, self._lost)
 
     def _lost(self, host_id: str) -> None:
         self._held.discard(host_id)
-        self._run(self._ledger.sweep)
+        self._run(Ledger.sweep)
 
     async def _read(self, operation: Callable[..., T], *args: Any) -> T:
         with self._lock:
-            return operation(*args)
+            return operation(self._ledger, *args)
 
     async def _write(self, operation: Callable[..., T], *args: Any) -> T:
         return self._run(operation, *args)
@@ -80,7 +80,7 @@ class MemoryStore(LedgerStore):
             tables = self._tables
             tables.logged.clear()
             leases = tables.find_leases()
-            result = operation(*args)
+            result = operation(self._ledger, *args)
             changes = tables.find_changes(self._hub.last, _KEPT_CHANGES) or ()
             now_leased = tables.find_leases()
             self._hub.told(changes, tuple(tables.logged), now_leased if now_leased != leases else None)

@@ -101,10 +101,13 @@ class Recorder:
         """Hear that the batch in hand is stored, or is not; called by the store."""
         with self._lock:
             lost, self._in_hand = self._in_hand if error is not None else [], []
-            missed = sum(event["missed"] if event["event"] == GAP else 1 for event in lost)
-            self._miss(missed)
+            missed = [event for event in lost if event["event"] != GAP]
+            self._missed += sum(event["missed"] for event in lost if event["event"] == GAP)
+            self._miss(len(missed))
             # A gap that cannot be stored alone waits for the next event.
             batch = self._next_batch() if self._waiting or error is None else []
         if error is not None:
-            _logger.error("%d events of session %s could not be stored: %s", missed, self._session_id, error)
+            _logger.error(
+                "%d events of session %s could not be stored: %s", len(missed), self._session_id, error
+            )
         self._store_batch(batch)

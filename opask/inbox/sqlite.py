@@ -97,7 +97,6 @@ class SqliteStore(LedgerStore):
         engine = Engine(self.path, self._connect, self._make_ledger, self._folder, self._hub)
         engine.start()
         self._engine = engine
-        self._ledger = engine.ledger
 
     def close(self) -> None:
         """Do what is left to be done and close the file, blocking; places that are still held are given up."""
@@ -106,7 +105,7 @@ class SqliteStore(LedgerStore):
             return
         for place in list(self._places.values()):
             place.let_go()
-            engine.submit(Job(self._ledger.sweep, (), writes=True, done=lambda *_: None))
+            engine.submit(Job(Ledger.sweep, (), writes=True, done=lambda *_: None))
         self._places.clear()
         engine.stop()
 
@@ -157,7 +156,7 @@ class SqliteStore(LedgerStore):
         place = Place(self._folder, new_id("host"), lambda: self._released(place))
         self._places[place.id] = place
         try:
-            await self._write(self._ledger.join, place.id)
+            await self._write(Ledger.join, place.id)
         except BaseException:
             place.release()
             raise
@@ -166,7 +165,7 @@ class SqliteStore(LedgerStore):
     def _released(self, place: Place) -> None:
         self._places.pop(place.id, None)
         if self._engine is not None:
-            self._write_soon(self._ledger.sweep, done=lambda _: None)
+            self._write_soon(Ledger.sweep, done=lambda _: None)
 
     async def _read(self, operation: Callable[..., T], *args: Any) -> T:
         return await self._call(operation, args, writes=False)

@@ -35,6 +35,7 @@ from opask.inbox import (
     TooLateError,
     WrongSessionError,
 )
+from opask.inbox.ledger import Ledger
 
 T = TypeVar("T")
 WAIT, CEILING = 60.0, 100.0
@@ -331,7 +332,7 @@ class InboxMachine(RuleBasedStateMachine):
             for known in self.known.values():
                 if known.is_open:
                     self._lose(known)
-            self.do(self.store._write, self.store._ledger.sweep)
+            self.do(self.store._write, Ledger.sweep)
             self._caught_up()
             entries = {entry.id: entry for entry in self.do(self.store.entries)}
             assert {id_: entry.state for id_, entry in entries.items()} == {

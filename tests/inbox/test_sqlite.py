@@ -1,0 +1,257 @@
+"""The inbox's file: who may read it, whose it is, what it survives."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import anyio
+import pytest
+
+from inbox_peers import ask_of, first
+from opask.inbox import (
+    EntryChanged,
+    InboxError,
+    InboxPrompter,
+    Snapshot,
+    SqliteStore,
+    TooLateError,
+    default_path,
+)
+from opask.inbox.places import is_held
+from opask.inbox.schema import APPLICATION_ID, VERSION
+
+
+async def test_the_file_is_for_its_user_alone(tmp_path: Path) -> None:
+    """File, folder and what lies in it are closed to others, whatever the umask says."""
+    file = tmp_path / "new" / "inbox.db"
+    before = os.umask(0)
+    try:
+        async with SqliteStore(file) as store:
+            host = await store.join()
+            await store.put(ask_of(), host.id)
+            modes = {path.name: path.stat().st_mode & 0o777 for path in file.parent.iterdir()}
+            inner = {path.stat().st_mode & 0o777 for path in store._folder.glob("*.lock")}
+    finally:
+        os.umask(before)
+    assert file.parent.stat().st_mode & 0o777 == 0o700
+    assert modes.pop("inbox.db.d") == 0o700
+    assert set(modes.values()) == {0o600}
+    assert inner == {0o600}
+
+
+async def test_a_folder_that_others_reach_is_refused(tmp_path: Path) -> None:
+    """Whoever can write there could make a dead host look alive."""
+    (tmp_path / "inbox.db.d").mkdir(mode=0o755)
+    with pytest.raises(InboxError, match="mode 0700"):
+        async with SqliteStore(tmp_path / "inbox.db"):
+            pass
+
+
+async def test_what_was_committed_is_there_again(tmp_path: Path) -> None:
+    """Asks, answers, events, the id and the numbers of changes go on where they were."""
+    async with SqliteStore(tmp_path / "inbox.db") as store:
+        inbox_id = store.id
+        host = await store.join()
+        await store.begin_session("s1", host.id, title="Set up")
+        await store.append("s1", [{"event": "text", "text": "hello"}])
+        await store.put(ask_of(), host.id)
+        await store.resolve("q1", first("web:alice"))
+        delivered = await store.settle("q1", first("web:alice"))
+    async with SqliteStore(tmp_path / "inbox.db") as store:
+        assert store.id == inbox_id
+        assert await store.entry("q1") == delivered
+        assert [logged.event["text"] for logged in await store.events("s1")] == ["hello"]
+        changes = await store.changes(0)
+        assert changes is not None
+        assert [change.entry.state for change in changes if isinstance(change, EntryChanged)] == [
+            "pending",
+            "answered",
+            "delivered",
+        ]
+        assert list(store._folder.glob("*.lock")) == []
+
+
+@pytest.mark.parametrize(
+    ("statements", "told"),
+    [
+        (["CREATE TABLE notes (text)"], "another program"),
+        (["PRAGMA application_id = 7", "PRAGMA user_version = 1"], "another program"),
+        (
+            [f"PRAGMA application_id = {APPLICATION_ID}", f"PRAGMA user_version = {VERSION + 1}"],
+            f"of version {VERSION + 1}",
+        ),
+    ],
+)
+async def test_a_file_of_something_else_is_refused_untouched(
+    tmp_path: Path, statements: list[str], told: str
+) -> None:
+    """Another program's database, and an inbox of a newer version, are told by name and not written to."""
+    file = tmp_path / "other.db"
+    connection = sqlite3.connect(file)
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
+    before = connection.execute("SELECT * FROM sqlite_schema").fetchall()
+    with pytest.raises(InboxError, match=told):
+        async with SqliteStore(file):
+            pass
+    assert connection.execute("SELECT * FROM sqlite_schema").fetchall() == before
+    connection.close()
+
+
+async def test_many_processes_make_one_inbox(tmp_path: Path) -> None:
+    """Stores that open the same new file at once agree on what it is."""
+    stores = [SqliteStore(tmp_path / "inbox.db") for _ in range(8)]
+    threads = [threading.Thread(target=store.open) for store in stores]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    try:
+        assert len({store.id for store in stores}) == 1
+        assert stores[0].id
+    finally:
+        for store in stores:
+            store.close()
+
+
+async def test_a_store_is_used_while_it_is_open(tmp_path: Path) -> None:
+    """Before and after, it says so; it is not opened twice, and closing it twice is harmless."""
+    store = SqliteStore(tmp_path / "inbox.db")
+    with pytest.raises(InboxError, match="not open"):
+        await store.snapshot()
+    async with store:
+        with pytest.raises(InboxError, match="open already"):
+            store.open()
+    store.close()
+    with pytest.raises(InboxError, match="not open"):
+        await store.snapshot()
+    store.settle_soon("q1", first())  # is logged and harms nobody
+
+
+async def test_a_name_that_cannot_be_is_told(tmp_path: Path) -> None:
+    """A folder in place of a file, and a folder that cannot be made, in a sentence."""
+    with pytest.raises(InboxError, match="is no file"):
+        async with SqliteStore(tmp_path):
+            pass
+    (tmp_path / "file").touch()
+    with pytest.raises(InboxError, match="cannot be opened"):
+        async with SqliteStore(tmp_path / "file" / "inbox.db"):
+            pass
+
+
+async def test_an_inbox_is_the_same_by_a_link(tmp_path: Path) -> None:
+    """Two names of one file share the hosts' places, so that neither takes the other's host for dead."""
+    (tmp_path / "link.db").symlink_to(tmp_path / "inbox.db")
+    async with SqliteStore(tmp_path / "inbox.db") as store:
+        host = await store.join()
+        await store.put(ask_of(), host.id)
+        async with SqliteStore(tmp_path / "link.db") as other:
+            assert (await other.entry("q1")).state == "pending"
+            assert (await other.resolve("q1", first())).state == "answered"
+
+
+def test_a_fork_of_a_host_does_not_keep_its_place(tmp_path: Path) -> None:
+    """A process that a host forked, without more, and that outlives it, holds no lock of the host's."""
+    script = """
+import os, sys, anyio
+from opask.inbox import SqliteStore
+store = SqliteStore(sys.argv[1])
+store.open()
+async def join():
+    print((await store.join()).id, flush=True)
+anyio.run(join)
+if os.fork() == 0:
+    print("forked", flush=True)
+    sys.stdin.read()
+    os._exit(0)
+sys.stdout.flush()
+os._exit(0)
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", script, str(tmp_path / "inbox.db")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    host_id = process.stdout.readline().strip()
+    assert process.stdout.readline() == "forked\n"
+    process.wait(20)
+    assert not is_held(tmp_path / "inbox.db.d", host_id)
+    assert process.stdin is not None
+    process.stdin.close()
+    process.stdout.close()
+
+
+async def test_a_watcher_of_what_was_pruned_begins_anew(tmp_path: Path) -> None:
+    """Changes that are forgotten are not passed over: a snapshot takes their place."""
+    async with SqliteStore(tmp_path / "inbox.db") as store:
+        host = await store.join()
+        await store.put(ask_of(wait=None), host.id)
+        over = await store.settle("q1", first())
+        assert over.settled_at is not None
+        await store.put(ask_of("q2", wait=None), host.id)
+        seq = (await store.snapshot()).seq
+    async with SqliteStore(tmp_path / "inbox.db") as store:
+        assert await store.prune(over.settled_at.replace(year=over.settled_at.year + 1)) == 2
+    async with SqliteStore(tmp_path / "inbox.db") as store:
+        assert isinstance(await anext(store.watch(seq - 1)), Snapshot)
+
+
+async def test_the_change_log_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Old changes go by themselves, and whoever lags that far begins anew."""
+    # A session begins, 1000 asks come, 1000 are orphaned, the session ends: the last cut is made at 2000.
+    monkeypatch.setattr("opask.inbox.sqlite_tables._KEPT_CHANGES", 500)
+    async with SqliteStore(tmp_path / "inbox.db") as store:
+        host = await store.join()
+        async with anyio.create_task_group() as tasks:
+            for number in range(1000):
+                tasks.start_soon(store.put, ask_of(f"q{number}", wait=None), host.id)
+    async with SqliteStore(tmp_path / "inbox.db") as store:
+        assert await store.changes(1499) is None
+        changes = await store.changes(1500, limit=10_000)
+        assert changes is not None
+        assert changes[0].seq == 1501
+
+
+async def test_a_full_disk_is_told_and_costs_no_other(tmp_path: Path) -> None:
+    """What cannot be written is an error of the caller's; the store goes on once there is room."""
+    async with SqliteStore(tmp_path / "inbox.db") as store:
+        host = await store.join()
+        await store.put(ask_of(), host.id)
+        connection = store._engine._connection  # type: ignore[union-attr]
+
+        async def limit(pages: int) -> None:
+            await store._read(lambda _: connection.execute(f"PRAGMA max_page_count = {pages}").fetchone())
+
+        await limit(1)
+        with pytest.raises(InboxError, match="cannot be written"):
+            await store.append("s1", [{"event": "text", "text": "x" * 1_000_000}])
+        await limit(1_000_000)
+        assert (await store.resolve("q1", first())).state == "answered"
+
+
+async def test_a_host_of_the_same_process_that_has_gone_is_noticed_by_an_answer(tmp_path: Path) -> None:
+    """An answer to an ask whose host has just died is refused, before anybody else has noticed."""
+    async with SqliteStore(tmp_path / "inbox.db") as store, InboxPrompter(store) as prompter:
+        await store.put(ask_of(), prompter.host_id)
+        store._places.pop(prompter.host_id).let_go()
+        with pytest.raises(TooLateError, match="gone"):
+            await store.resolve("q1", first())
+        assert (await store.entry("q1")).state == "orphaned"
+
+
+def test_the_default_is_in_the_state_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As the XDG base directory specification has it, where a relative folder counts as none."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", "/state")
+    assert default_path() == Path("/state/opask/inbox.db")
+    for none in ("", "state"):
+        monkeypatch.setenv("XDG_STATE_HOME", none)
+        assert default_path() == tmp_path / ".local/state/opask/inbox.db"
