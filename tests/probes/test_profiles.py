@@ -13,6 +13,7 @@ import opask
 from opask.errors import OpaskError
 from opask.registry import Registry
 from opask_acp import AcpAdapter
+from opask_omp.profile import OmpProfile
 from opask_probes.case import Case
 from opask_probes.claims import CLAIMS
 from opask_probes.model import Expect, ExpectedResult
@@ -20,7 +21,7 @@ from opask_probes.playing import Setting
 from opask_probes.profiles import PROFILES, Mode, Profile, profile
 from opask_probes.runtimes import RUNTIMES, probed_runtime
 from opask_probes.sandbox import NoNamespace
-from opask_probes.scripts import failed, given, says
+from opask_probes.scripts import NAME, asked, failed, given, says
 
 ALL = pytest.mark.parametrize("known", PROFILES.values(), ids=lambda one: f"{one.runtime}-{one.route}")
 SERVED = pytest.mark.parametrize(
@@ -88,6 +89,31 @@ def test_what_a_model_cannot_be_told_is_not_expected() -> None:
         assert case.heard(step).expect == Expect(results=(ExpectedResult(("no",), ("yes",), None),))
     marked = says("On.", expect=failed("no"))
     assert Case(setting, profile("claude"), row, Path()).heard(marked) == marked
+
+
+@pytest.mark.parametrize(
+    ("route", "tool"),
+    [("mcp-stdio", "mcp__opask_ask_user_question"), ("mcp-stdio-device", "write")],
+)
+def test_a_device_is_written_to(route: str, tool: str) -> None:
+    """Where MCP tools are not on the model's list the script looks for the tool elsewhere, and calls another for it."""
+    known = profile("omp", route)
+    setting = Setting(
+        runtime=probed_runtime("omp"),
+        adapter=opask.adapter("omp"),
+        program=Path("omp"),
+        isolation=NoNamespace("none is needed"),
+    )
+    (row,) = [one for one in Registry.shipped().runtimes["omp"].routes if one.id == route]
+    case = Case(setting, known, row, Path())
+    call = case.ask(NAME)
+    assert call.tool == tool
+    assert (case.tool in case.offer.offered) is (tool == case.tool)
+    assert (case.tool in case.offer.absent) is (tool != case.tool)
+    written = call.arguments if tool == case.tool else json.loads(call.arguments["content"])
+    assert written == asked(NAME)
+    assert tool == case.tool or call.arguments["path"] == f"xd://{case.tool}"
+    assert known.refuse <= set(AcpAdapter(OmpProfile()).changes)
 
 
 def test_a_route_that_is_not_probed() -> None:
