@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import shlex
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -13,84 +11,19 @@ from pathlib import Path
 
 import pytest
 
+from terminals import WITHIN, Terminal
+
 pytestmark = [
     pytest.mark.tmux,
     pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed"),
 ]
 HOST = Path(__file__).parent / "host.py"
-WITHIN = 20.0  # seconds that something may take to show
-
-
-class Terminal:
-    """A terminal with a program in it, driven through tmux on a socket of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self._socket = folder / "tmux"
-        self._settings = folder / "tmux.conf"
-        self._settings.write_text("set -g remain-on-exit on\nset -g history-limit 20000\nset -g status off\n")
-
-    def run(self, *arguments: str, columns: int = 80, rows: int = 24, **environment: str) -> None:
-        """Start the host with these arguments."""
-        command = [
-            "env",
-            *(f"{name}={value}" for name, value in environment.items()),
-            sys.executable,
-            str(HOST),
-        ]
-        self._tmux(
-            "-f", str(self._settings), "new-session", "-d", "-x", str(columns), "-y", str(rows),
-            shlex.join([*command, *arguments]),
-        )  # fmt: skip
-
-    def keys(self, *keys: str) -> None:
-        """Press keys, by tmux's names or as letters."""
-        self._tmux("send-keys", *keys)
-
-    def resize(self, columns: int, rows: int) -> None:
-        """Change the terminal's size."""
-        self._tmux("resize-window", "-x", str(columns), "-y", str(rows))
-
-    def screen(self) -> str:
-        """Return what is on the screen."""
-        return self._tmux("capture-pane", "-p")
-
-    def everything(self) -> list[str]:
-        """Return all lines, those that scrolled away first; lines that the terminal wrapped are whole."""
-        return [
-            line.rstrip() for line in self._tmux("capture-pane", "-p", "-J", "-S", "-").rstrip().split("\n")
-        ]
-
-    def until(self, pattern: str, *, without: str | None = None) -> re.Match[str]:
-        """Wait until the screen shows a pattern, and not another."""
-        end = time.monotonic() + WITHIN
-        while True:
-            screen = self.screen()
-            found = re.search(pattern, screen, re.MULTILINE)
-            if found and not (without and re.search(without, screen, re.MULTILINE)):
-                return found
-            assert time.monotonic() < end, f"no {pattern!r} without {without!r} in\n{screen}"
-            time.sleep(0.02)
-
-    def close(self) -> None:
-        """End the terminal and what runs in it."""
-        subprocess.run(["tmux", "-S", str(self._socket), "kill-server"], capture_output=True, check=False)
-
-    def _tmux(self, *arguments: str) -> str:
-        done = subprocess.run(
-            ["tmux", "-S", str(self._socket), *arguments],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=WITHIN,
-            env={"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "SHELL": "/bin/sh"},
-        )
-        return done.stdout
 
 
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Terminal]:
     """Set up a terminal."""
-    terminal = Terminal(tmp_path)
+    terminal = Terminal(tmp_path, sys.executable, str(HOST))
     yield terminal
     terminal.close()
 

@@ -14,6 +14,7 @@ from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.events import Resize
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 from textual.worker import WorkerError
@@ -135,9 +136,9 @@ class InboxApp(App[None]):
             told = "Tab to the list · Ctrl-Q quit"
         self._keys.update(told)
 
-    def on_resize(self) -> None:
+    def on_resize(self, event: Resize) -> None:
         """Draw for the size that there is now."""
-        self.screen.set_class(self.size.width < _NARROW, "narrow")
+        self.screen.set_class(event.size.width < _NARROW, "narrow")
         self.call_after_refresh(self._card.draw)
 
     # -- following the inbox -----------------------------------------------------------------------------------
@@ -184,7 +185,11 @@ class InboxApp(App[None]):
         waiting, over = self._board.waiting, self._board.over[:_HISTORY]
         if self._chosen not in self._board.entries:
             self._chosen = None
-        if self._chosen is None and (waiting or over):
+        shown = self._board.entries.get(self._chosen or "")
+        is_browsing = shown is not None and self._asks.has_focus
+        if (waiting or over) and (
+            shown is None or (shown.state != "pending" and waiting and not is_browsing)
+        ):
             self._choose((waiting or over)[0].id)
             if waiting:
                 self._card.focus()

@@ -185,6 +185,8 @@ class CardPane(Vertical, can_focus=True):
         """Draw it as it is now."""
         card, entry = self._card, self._entry
         typing = card is not None and card.form.mode == "typing"
+        if not typing and self._field.has_focus:
+            self.focus()
         self._field.display = typing
         if entry is None:
             self._above.update(
@@ -220,8 +222,6 @@ class CardPane(Vertical, can_focus=True):
         self._below.update(styled((*footer, *note)))
         if typing and self.has_focus:
             self._field.focus()
-        elif not typing and self._field.has_focus:
-            self.focus()
 
     def on_focus(self) -> None:
         """Draw the keys, which count now."""
