@@ -90,6 +90,7 @@ class Stand:
         self._prompter = prompter
         self._actors = ExitStack()
         self._server = ExitStack()
+        self._asked: list[Future[Outcome]] = []
         self._port = 0
 
     # -- the server --------------------------------------------------------------------------------------------------
@@ -139,6 +140,7 @@ class Stand:
         """Let an agent ask, in a task that waits for the outcome; once this returns the ask is in the inbox."""
         before = len(self.entries())
         future: Future[Outcome] = self._portal.start_task_soon(lambda: actor.asks(*questions, **options))
+        self._asked.append(future)
         while len(self.entries()) == before:
             if future.done():
                 break
@@ -177,8 +179,10 @@ class Stand:
         self._actors.close()
 
     def close(self) -> None:
-        """Stop everything."""
+        """Stop everything, with the asks that are still waiting."""
         self._server.close()
+        for future in self._asked:
+            future.cancel()
         self._actors.close()
 
     def _async(self, cm: Any) -> AbstractContextManager[Any]:

@@ -50,7 +50,7 @@ export class Form {
     this.#sections = ask.questions.map((question, at) => this.#section(question, at));
     this.element = h(
       "form",
-      { class: "answering", novalidate: true, onsubmit: (/** @type {Event} */ event) => this.#submitted(event) },
+      { class: ask.questions.length > 1 ? "answering" : "answering single", novalidate: true, onsubmit: (/** @type {Event} */ event) => this.#submitted(event) },
       ...this.#sections,
       this.#note,
       h("div", { class: "actions" }, this.#submit, ...actions),
@@ -137,7 +137,7 @@ export class Form {
     const clear = h("button", { type: "button", class: "quiet clear", onclick: () => this.#clear(at) }, "Clear");
     setAttribute(clear, "aria-label", `Clear the choice for ${name}`);
     return h(
-      "section",
+      "div",
       { class: "question", role: "group", "aria-labelledby": textId },
       h(
         "header",

@@ -25,6 +25,8 @@ export class SessionView {
   #finished = new Map();
   /** @type {Map<string, { signature: string, element: HTMLElement }>} */
   #lines = new Map();
+  /** Asks whose card was shown here. @type {Set<string>} */
+  #seen = new Set();
   #shown = SHOWN;
   #drawing = 0;
   #placed = false;
@@ -71,6 +73,7 @@ export class SessionView {
     );
     const { signal } = this.#listening;
     cards.inbox.addEventListener("change", () => this.#soon(), { signal });
+    cards.inbox.addEventListener("connection", () => this.#reread(), { signal });
     document.addEventListener("visibilitychange", () => this.#follow(), { signal });
     this.#head();
     this.#read();
@@ -87,7 +90,7 @@ export class SessionView {
     const { inbox } = this.#cards;
     try {
       const { items, pinned, position } = await inbox.api.conversation(this.#id);
-      if (this.#listening.signal.aborted) return;
+      if (this.#listening.signal.aborted || this.#feed) return;
       for (const item of items) if (item.kind === "event") this.#take({ position: item.position, event: item.event });
       inbox.learn([...items.flatMap((item) => (item.kind === "card" ? [item.ask] : [])), ...pinned]);
       this.#feed = new Feed({
@@ -107,6 +110,13 @@ export class SessionView {
       if (!(error instanceof ApiError)) throw error;
       say(this.#note, inertLine(error.message));
     }
+  }
+
+  /** Read what could not be read while the server was away. */
+  #reread() {
+    if (this.#feed || this.#cards.inbox.connection !== "open") return;
+    say(this.#note, "");
+    this.#read();
   }
 
   /** Follow the log while somebody looks: a browser has few connections to one server. */
@@ -141,7 +151,7 @@ export class SessionView {
       this.#head();
       const { items, pinned } = place(this.#events, this.#cards.inbox.listed(this.#id));
       arrange(this.#log, this.#elements(items));
-      arrange(this.#pinned, pinned.map((ask) => this.#cards.of(ask).element));
+      arrange(this.#pinned, pinned.map((ask) => this.#card(ask)));
       setAttribute(this.#pinnedSection, "hidden", pinned.length === 0);
     });
     if (atEnd && this.#placed && !this.#log.matches(":focus-within")) scroller.scrollTop = scroller.scrollHeight;
@@ -162,11 +172,19 @@ export class SessionView {
       if ("event" in item) run.push(item);
       else {
         flush();
-        elements.push(this.#cards.of(item).element);
+        elements.push(this.#card(item));
       }
     }
     flush();
     return elements;
+  }
+
+  /** Give the card of an ask: whole at first, however it was shown elsewhere. @param {Ask} ask */
+  #card(ask) {
+    const card = this.#cards.of(ask);
+    if (!this.#seen.has(ask.id)) card.fold(false);
+    this.#seen.add(ask.id);
+    return card.element;
   }
 
   /** @param {{ key: string, signature: string, make: () => HTMLElement }} line */
