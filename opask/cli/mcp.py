@@ -15,7 +15,7 @@ from opask.cli import UsageError
 from opask.cli.waits import wait_of
 
 if TYPE_CHECKING:
-    from opask.cli.driven import RunSettings
+    from opask.cli.runs import RunSettings
     from opask.surfaces.mcp import HttpAddress
 
 __all__ = ["configure", "run"]
@@ -87,7 +87,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _settings(args: argparse.Namespace) -> RunSettings:
     from opask.adapters import installed_runtimes
-    from opask.cli.driven import DEMO, RunSettings
+    from opask.cli.runs import DEMO, RunSettings
 
     there = (*installed_runtimes(), DEMO)
     runtimes = tuple(dict.fromkeys(args.runtime)) or there

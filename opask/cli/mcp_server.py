@@ -8,9 +8,9 @@ from pathlib import Path
 
 import anyio
 
-from opask.cli.driven import Runs, RunSettings
 from opask.cli.logs import logging_to
 from opask.cli.output import Stream
+from opask.cli.runs import Runs, RunSettings
 from opask.cli.stopping import Stopping
 from opask.inbox import InboxPrompter, SqliteStore, default_path
 from opask.surfaces.mcp import HttpAddress, McpSurface, serve_http, serve_stdio

@@ -15,8 +15,8 @@ import pytest
 from cli_runtimes import ScriptedRuntime
 from opask import Answer, Answered
 from opask.adapters import Conversation, Message
-from opask.cli import driven
-from opask.cli.driven import DEMO, Runs, RunSettings
+from opask.cli import runs
+from opask.cli.runs import DEMO, Runs, RunSettings
 from opask.errors import OpaskError, RuntimeUnavailableError
 from opask.inbox import Entry, InboxPrompter, MemoryStore
 from opask.launch import LaunchPlan
@@ -96,7 +96,7 @@ async def stand(folder: Path, **more: Any) -> AsyncIterator[Stand]:
 
 def use(monkeypatch: pytest.MonkeyPatch, runtime: object) -> None:
     """Let this be runtime ``x``."""
-    monkeypatch.setattr(driven, "adapter", lambda name: runtime)
+    monkeypatch.setattr(runs, "adapter", lambda name: runtime)
 
 
 async def test_the_demo_is_driven_to_its_end(tmp_path: Path) -> None:
