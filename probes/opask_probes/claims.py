@@ -112,7 +112,8 @@ CLAIMS: Final = (
     ),
     Claim(
         id="relay-crash",
-        says="The question of a relay that dies is settled once, and the next one is answered",
+        says="The question of a relay that dies, or over HTTP of a connection that is cut, is settled once, and the next "
+        "one is answered",
         play=mishaps.relay_crash,
     ),
     Claim(
