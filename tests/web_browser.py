@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 from opask.inbox import Entry, InboxPrompter, SqliteStore, Store
 from opask.outcomes import Outcome
 from opask.questions import Ask, Question
-from opask.surfaces.web import TokenAuth, application
+from opask.surfaces.web import Auth, TokenAuth, application
 from opask.surfaces.web.serving import listen, served
 from web_actors import Actor, acting
 
@@ -32,7 +32,17 @@ else:
         return expecting(actual)
 
 
-__all__ = ["TOKEN", "WAIT_S", "Stand", "Watch", "card_in", "chromium_path", "expect", "standing"]
+__all__ = [
+    "TOKEN",
+    "WAIT_S",
+    "Stand",
+    "Watch",
+    "card_in",
+    "chromium_path",
+    "expect",
+    "standing",
+    "violations",
+]
 
 T = TypeVar("T")
 TOKEN = "the-token-of-the-browser-tests-0123456789ab"
@@ -56,6 +66,15 @@ def card_in(page: Page, name: str = "") -> Locator:
     expect(card).to_be_visible()
     expect(page.locator("[data-stirred]")).to_have_count(0)
     return card
+
+
+def violations(page: Page) -> list[str]:
+    """Return what axe-core finds, best practices included, once nothing moves."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    page.evaluate("Promise.all(document.getAnimations().map(each => each.finished.catch(() => {})))")
+    found = Axe().run(page).response["violations"]
+    return [f"{each['id']}: {node['html'][:200]}" for each in found for node in each["nodes"]]
 
 
 class Watch:
@@ -96,18 +115,23 @@ class Stand:
     # -- the server --------------------------------------------------------------------------------------------------
 
     def serve(
-        self, *, token: str = TOKEN, around: Callable[[Starlette], Starlette] = lambda app: app
+        self,
+        *,
+        token: str = TOKEN,
+        auth: Auth | None = None,
+        around: Callable[[Starlette], Starlette] = lambda app: app,
     ) -> None:
         """Start the web surface, on the port that it had before.
 
         Args:
             token: the token that it takes.
+            auth: what tells who makes a request, in place of the token.
             around: makes the application that is served of that of the surface.
         """
         store = self._server.enter_context(self._async(SqliteStore(self._path)))
         listener = listen("127.0.0.1", self._port)
         self._port = listener.getsockname()[1]
-        surface = application(store, auth=TokenAuth(token))
+        surface = application(store, auth=auth or TokenAuth(token))
         app = around(surface)
         app.state.feeds = surface.state.feeds
         self._server.enter_context(self._async(served(app, listener)))

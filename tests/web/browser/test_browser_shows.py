@@ -14,7 +14,7 @@ from opask.inert import inert, inert_line, shorten
 from opask.outcomes import Answered, TimedOut, Unavailable
 from opask.questions import Answer
 from web_actors import Actor, question
-from web_browser import WAIT_S, Stand, card_in, expect
+from web_browser import WAIT_S, Stand, card_in, expect, violations
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -137,15 +137,6 @@ def test_everybody_can_use_it(stand: Stand, new_page: Callable[..., Page], view:
     stand.serve(token="another-token-that-this-page-does-not-have-0000")
     expect(page.get_by_role("alertdialog")).to_be_visible()
     assert violations(page) == []
-
-
-def violations(page: Page) -> list[str]:
-    """Return what axe-core finds, best practices included, once nothing moves."""
-    from axe_playwright_python.sync_playwright import Axe
-
-    page.evaluate("Promise.all(document.getAnimations().map(each => each.finished.catch(() => {})))")
-    found = Axe().run(page).response["violations"]
-    return [f"{each['id']}: {node['html'][:200]}" for each in found for node in each["nodes"]]
 
 
 def test_the_browser_makes_text_inert_as_the_library_does(stand: Stand, page: Page) -> None:

@@ -1,0 +1,118 @@
+"""The cards as custom elements in a page of a host's own, which mounts the surface and signs its people in itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Mount, Route
+
+from opask.outcomes import Answered, Skipped
+from opask.questions import Answer
+from web_actors import question
+from web_browser import WAIT_S, Stand, card_in, expect, violations
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+
+DATABASE = question("Which database?", "PostgreSQL", "SQLite", header="Database")
+NAME = question("What is it called?", header="Name")
+PAGE = """<!doctype html>
+<html lang="en">
+  <head>
+    <title>Some application</title>
+    <style>button { display: none } p { color: red !important } * { letter-spacing: 4px }</style>
+    <script type="module" src="/ask/page/element.js"></script>
+    <script>
+      window.heard = [];
+      for (const type of ["asked", "answered", "skipped", "cancelled", "closed"]) {
+        document.addEventListener(`opask-${type}`, (event) => heard.push([event.type, event.detail.ask.session_id]));
+      }
+    </script>
+  </head>
+  <body><main><h1>Some application</h1>ELEMENT</main></body>
+</html>"""
+
+
+async def alice(request: HTTPConnection, /) -> str | None:
+    """Let in whoever the application knows."""
+    return "alice" if request.cookies.get("known") == "yes" else None
+
+
+def hosting(element: str) -> Callable[[Starlette], Starlette]:
+    """Return what puts the surface under ``/ask`` of an application whose page has an element."""
+
+    async def index(request: Request) -> Response:
+        response = HTMLResponse(PAGE.replace("ELEMENT", element))
+        response.set_cookie("known", "yes", samesite="strict")
+        return response
+
+    return lambda surface: Starlette(routes=[Route("/", index), Mount("/ask", surface)])
+
+
+def test_a_session_s_asks_in_a_page_of_the_host(stand: Stand, new_page: Callable[..., Page]) -> None:
+    """The element shows one session's asks, answers them as the host's user, and tells the page."""
+    stand.stop()
+    stand.serve(auth=alice, around=hosting('<opask-inbox session="s1"></opask-inbox>'))
+    page = new_page(signed_in=False)
+    page.goto(stand.url)
+    expect(page.get_by_text("Nothing waits for you")).to_be_visible()
+    here, elsewhere = stand.begin("s1"), stand.begin("s2")
+    other = stand.asks(elsewhere, NAME)
+    outcome = stand.asks(here, DATABASE)
+    card = card_in(page, "Database")
+    expect(page.get_by_role("article")).to_have_count(1)
+    assert page.locator("opask-inbox").evaluate("element => element.count") == 1
+    assert violations(page) == []
+    card.get_by_role("button", name="SQLite").click()
+    assert outcome.result(WAIT_S) == Answered((Answer((1,)),), "web:alice")
+    expect(card).to_contain_text("Delivered")
+    assert page.evaluate("heard") == [["opask-asked", "s1"], ["opask-closed", "s1"], ["opask-answered", "s1"]]
+    assert not other.done()
+    expect(page).to_have_title("Some application")
+
+
+def test_one_ask_in_a_page_of_the_host(stand: Stand, new_page: Callable[..., Page]) -> None:
+    """The element of one ask shows that one, whichever it is told of, and what became of it."""
+    actor = stand.begin()
+    outcomes = [stand.asks(actor, DATABASE, ask_id="ask_1"), stand.asks(actor, NAME, ask_id="ask_2")]
+    stand.stop()
+    stand.serve(auth=alice, around=hosting('<opask-card ask="ask_1" base="/ask/"></opask-card>'))
+    page = new_page(signed_in=False, color_scheme="dark")
+    page.goto(stand.url)
+    card_in(page, "Database").get_by_role("button", name="Skip").click()
+    assert outcomes[0].result(WAIT_S) == Skipped("web:alice")
+    expect(page.get_by_role("article")).to_contain_text("Skipped here")
+    page.locator("opask-card").evaluate("element => element.setAttribute('ask', 'ask_2')")
+    card_in(page, "Name").get_by_label("In your own words").fill("Halyard")
+    page.keyboard.press("Enter")
+    assert outcomes[1].result(WAIT_S) == Answered((Answer((), "Halyard"),), "web:alice")
+    page.locator("opask-card").evaluate("element => element.remove()")
+    expect(page.get_by_role("article")).to_have_count(0)
+    page.wait_for_function("heard.length === 4")
+    assert page.evaluate("heard.map(([type]) => type)") == [
+        "opask-closed",
+        "opask-skipped",
+        "opask-closed",
+        "opask-answered",
+    ]
+
+
+def test_the_page_works_under_a_prefix(stand: Stand, new_page: Callable[..., Page]) -> None:
+    """The whole page too may be mounted: all its addresses are relative."""
+    outcome = stand.asks(stand.begin(title="Set up the service"), DATABASE)
+    stand.stop()
+    stand.serve(auth=alice, around=hosting(""))
+    page = new_page(signed_in=False)
+    page.goto(stand.url)
+    page.goto(f"{stand.url}ask/")
+    card_in(page, "Database").get_by_role("link").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Set up the service")
+    card_in(page, "Database").get_by_role("button", name="SQLite").click()
+    assert outcome.result(WAIT_S) == Answered((Answer((1,)),), "web:alice")
