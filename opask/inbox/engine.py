@@ -228,6 +228,8 @@ class Engine:
             step()
         except sqlite3.Error as error:
             _logger.warning("the inbox %s: %s", self._path, error)
+        except Exception:
+            _logger.exception("the inbox %s holds what cannot be read", self._path)
 
     def _carry_out(self, jobs: Sequence[Job]) -> None:
         writes = any(job.writes for job in jobs)

@@ -105,7 +105,8 @@ class SqliteStore(LedgerStore):
             return
         for place in list(self._places.values()):
             place.let_go()
-            engine.submit(Job(Ledger.sweep, (), writes=True, done=lambda *_: None))
+            with contextlib.suppress(InboxError):  # it has failed before
+                engine.submit(Job(Ledger.sweep, (), writes=True, done=lambda *_: None))
         self._places.clear()
         engine.stop()
 
