@@ -15,7 +15,8 @@ from .terms import Device, Launch, LongWait, Mode, Profile
 __all__ = ["PROFILES", "Device", "Launch", "LongWait", "Mode", "Profile", "profile"]
 
 PROFILES: Final[Mapping[tuple[str, str], Profile]] = {
-    (one.runtime, one.route): one for one in (CLAUDE, CLAUDE_HTTP, KIMI, KIMI_PRINT, KIMI_CLI, OMP, OMP_DEVICE)
+    (one.runtime, one.route): one
+    for one in (CLAUDE, CLAUDE_HTTP, KIMI, KIMI_PRINT, KIMI_CLI, OMP, OMP_DEVICE)
 }
 
 
