@@ -95,6 +95,11 @@ class Run:
                     f"session {self.id} does not stop; session_cancel without keep ends its runtime"
                 )
 
+    def kill(self) -> None:
+        """End the runtime at once, where the session is ending already."""
+        if self._runtime is not None:
+            self._runtime.kill()
+
     # -- as it runs ------------------------------------------------------------------------------------------------
 
     def _begin(self, text: str) -> None:

@@ -44,6 +44,7 @@ async def _serve(settings: RunSettings, inbox: Path | None, address: HttpAddress
                     # A question waits in the inbox for whoever looks there, and the client that drives is told of it.
                     prompter = await stack.enter_async_context(InboxPrompter(store, when_absent="attach"))
                     runs = await stack.enter_async_context(Runs(prompter, settings))
+                    stopping.hasten = runs.hasten
                     surface = McpSurface(runs, store, version=version)
                     if address is None:
                         await serve_stdio(surface)

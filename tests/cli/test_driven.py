@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from opask import Answer, Answered
 from opask.adapters import Conversation, Message
 from opask.cli import runs
 from opask.cli.runs import DEMO, Runs, RunSettings
+from opask.driver import Bounds, start
 from opask.errors import OpaskError, RuntimeUnavailableError
 from opask.inbox import Entry, InboxPrompter, MemoryStore
 from opask.launch import LaunchPlan
@@ -250,3 +252,30 @@ async def test_a_question_waits_no_longer_than_it_may(tmp_path: Path) -> None:
         assert "I got no answer" in end.text
         (entry,) = await there.store.entries()
         assert entry.state == "timed_out"
+
+
+async def test_a_runtime_that_does_not_mind_is_killed_at_once_where_there_is_hurry(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Hastened, a session whose runtime minds neither its input nor signals is over long before the polite way is."""
+    script = """
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+for turn in turns():
+    say("text", text=str(os.getpid()))
+    time.sleep(600)
+"""
+    use(monkeypatch, Conversant(script))
+    minute = timedelta(minutes=1)
+    patient = partial(start, bounds=Bounds(interrupt=minute, sigint=minute))
+    monkeypatch.setattr(runs, "start", patient)
+    async with stand(tmp_path) as there:
+        run = await there.runs.start("x", "go", None)
+        while not run.said:
+            await anyio.lowlevel.checkpoint()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(run.cancel, keep=False))
+            await anyio.lowlevel.checkpoint()
+            there.runs.hasten()
+            with anyio.fail_after(30):  # half of the first step of the polite way
+                await run.turn_over()
+        assert not await anyio.Path(f"/proc/{run.said}").exists()

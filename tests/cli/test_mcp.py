@@ -25,6 +25,7 @@ from cli_runtimes import DATABASE, PARTS, SECONDS, Command, main_of
 from opask import Answer, Answered
 from opask.cli import main
 from opask.inbox import Entry, SqliteStore
+from opask.surfaces.mcp.tools import tools
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -414,3 +415,15 @@ def test_a_weak_token_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     monkeypatch.setenv("OPASK_MCP_TOKEN", "short")
     assert main(["mcp", "--http", "--port", "0"]) == 2
     assert "OPASK_MCP_TOKEN" in capsys.readouterr().err
+
+
+def test_the_page_names_every_option_and_tool(capsys: pytest.CaptureFixture[str]) -> None:
+    """docs/mcp.md has each option of the command and each tool with its arguments."""
+    page = (Path(__file__).parents[2] / "docs" / "mcp.md").read_text(encoding="utf-8")
+    main(["mcp", "--help"])
+    for option in set(re.findall(r"--[a-z-]+", capsys.readouterr().out)) - {"--help", "--permission-mode"}:
+        assert f"`{option}" in page, option
+    for tool in tools(()):
+        (row,) = [line for line in page.splitlines() if line.startswith(f"| `{tool.name}`")]
+        for argument in tool.input_schema["properties"]:
+            assert f"`{argument}`" in row, argument

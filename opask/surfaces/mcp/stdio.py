@@ -6,6 +6,7 @@ next line.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
@@ -20,6 +21,7 @@ from opask.surfaces.mcp.server import McpSurface
 
 __all__ = ["serve_stdio"]
 
+_logger = logging.getLogger("opask.mcp")
 _CHUNK: Final = 65536
 _PIECE: Final = 4096  # what a pipe that is ready takes at once (PIPE_BUF)
 _LAST_S: Final = 2.0
@@ -100,6 +102,7 @@ async def _lines(wire: int) -> AsyncIterator[bytes]:
         if not received:
             return
         buffer += received
+    _logger.warning("the client sent a message of more than %d bytes; it is heard no longer", _LINE_MAX)
 
 
 async def _received(wire: int) -> bytes:
