@@ -178,6 +178,7 @@ async def _found(store: SqliteStore, beginning: str) -> Entry:
 def _reply(args: argparse.Namespace, entry: Entry) -> OperatorReply:
     from opask.errors import AnswerError
     from opask.outcomes import Answered, Skipped
+    from opask.questions import check_answers
     from opask.wire import answers_from_wire
 
     by = f"cli:{_user()}"
@@ -191,6 +192,8 @@ def _reply(args: argparse.Namespace, entry: Entry) -> OperatorReply:
             answers = answers_from_wire(questions, read_answers(args.script))
         else:
             answers = _answers(questions, args.answers, args.text)
+        if any(answer is not None for answer in answers):
+            check_answers(questions, answers)
     except AnswerError as error:
         raise UsageError(f"{error}; `opask inbox show {entry.id}` has the question") from None
     if all(answer is None for answer in answers):

@@ -6,9 +6,9 @@ An operation reads and checks before it writes, so that one that raises has writ
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from attrs import evolve
 
@@ -31,101 +31,15 @@ from opask.inbox.refusals import (
     WrongSessionError,
 )
 from opask.inbox.rules import extended, lost, resolved, settled
+from opask.inbox.tables import Tables
 from opask.inert import shorten
 from opask.outcomes import Outcome
 from opask.questions import Ask
 
-__all__ = ["Ledger", "Tables", "last_of", "new_id", "utc_now"]
+__all__ = ["Ledger", "last_of", "new_id", "utc_now"]
 
 T = TypeVar("T")
 _NAME_LENGTH = 60
-
-
-class Tables(Protocol):
-    """Where a store keeps things; every call is made inside a transaction of the store's."""
-
-    def add_host(self, host_id: str, /) -> None:
-        """Enter a host."""
-        ...
-
-    def remove_host(self, host_id: str, /) -> None:
-        """Forget a host."""
-        ...
-
-    def hosts(self) -> tuple[str, ...]:
-        """Return the hosts."""
-        ...
-
-    def find_entry(self, ask_id: str, /) -> Entry | None:
-        """Return an entry."""
-        ...
-
-    def find_entries(
-        self,
-        *,
-        session_id: str | None = None,
-        host_id: str | None = None,
-        states: Iterable[State] | None = None,
-        is_open: bool | None = None,
-        limit: int | None = None,
-        before: int | None = None,
-    ) -> tuple[Entry, ...]:
-        """Return entries, oldest first; of more than the limit the youngest."""
-        ...
-
-    def save_entry(self, entry: Entry, /) -> Entry:
-        """Write an entry and its change; return it with the number and the seq that it got."""
-        ...
-
-    def find_session(self, session_id: str, /) -> InboxSession | None:
-        """Return a session."""
-        ...
-
-    def find_sessions(
-        self, *, host_id: str | None = None, is_running: bool | None = None
-    ) -> tuple[InboxSession, ...]:
-        """Return sessions, oldest first."""
-        ...
-
-    def save_session(self, session: InboxSession, /) -> InboxSession:
-        """Write a session and its change; return it with the seq that it got."""
-        ...
-
-    def clear_session(self, session_id: str, /, *, forget: bool) -> int:
-        """Delete a session's entries and events, and itself where it is to be forgotten; return the change's seq."""
-        ...
-
-    def prune(self, before: datetime, /) -> int:
-        """Delete what was over before a time; return how many entries."""
-        ...
-
-    def last_seq(self) -> int:
-        """Return the number of the last change, 0 before the first."""
-        ...
-
-    def find_changes(self, since: int, limit: int, /) -> tuple[Change, ...] | None:
-        """Return the changes after a number; None where some were deleted."""
-        ...
-
-    def add_events(self, session_id: str, events: Sequence[Mapping[str, Any]], /) -> None:
-        """Append to a session's log."""
-        ...
-
-    def find_events(self, session_id: str, after: int, limit: int | None, /) -> tuple[LoggedEvent, ...]:
-        """Return a session's events behind a position."""
-        ...
-
-    def save_lease(self, lease: Lease, /) -> None:
-        """Write a lease."""
-        ...
-
-    def remove_lease(self, lease_id: str, /) -> None:
-        """Delete a lease."""
-        ...
-
-    def find_leases(self) -> tuple[Lease, ...]:
-        """Return all leases, lapsed ones too."""
-        ...
 
 
 class Ledger:

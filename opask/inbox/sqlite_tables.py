@@ -40,7 +40,7 @@ _NO_LIMIT = -1
 
 
 class SqliteTables:
-    """Implements `opask.inbox.ledger.Tables` on one connection, in whichever transaction is open there."""
+    """Implements `opask.inbox.tables.Tables` on one connection, in whichever transaction is open there."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
