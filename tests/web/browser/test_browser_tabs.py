@@ -168,3 +168,47 @@ def test_a_new_question_is_announced(stand: Stand, page: Page) -> None:
     (entry,) = stand.entries()
     stand.call(lambda: stand.store.resolve(entry.id, Answered((Answer((0,)),), "terminal")))
     expect(live).to_contain_text("Answered in the terminal")
+
+
+def test_many_tabs_share_one_feed(stand: Stand, page: Page) -> None:
+    """More tabs than a browser has connections show the same; when the one that reads for all goes, another does."""
+    actor = stand.begin()
+    first = stand.asks(actor, DATABASE)
+    card_in(page)
+    tabs = [page.context.new_page() for _ in range(8)]
+    for tab in tabs:
+        tab.goto(stand.url)
+        expect(tab.get_by_role("article", name="Waiting for you: Database")).to_have_count(1)
+    page.close()
+    second = stand.asks(actor, NAME)
+    for tab in tabs:
+        expect(tab).to_have_title("(2) opask")
+    card_in(tabs[-1], "Database").get_by_role("button", name="SQLite").click()
+    first.result(WAIT_S)
+    card_in(tabs[3], "Name").get_by_label("In your own words").fill("Halyard")
+    tabs[3].keyboard.press("Enter")
+    assert second.result(WAIT_S) == Answered((Answer((), "Halyard"),), "web")
+    for tab in tabs:
+        expect(tab.get_by_role("article", name="Delivered: Name")).to_have_count(1)
+        expect(tab.get_by_role("article", name="Delivered: Database")).to_have_count(1)
+        expect(tab).to_have_title("opask")
+
+
+def test_signing_in_again_wakes_every_tab(stand: Stand, page: Page) -> None:
+    """Once somebody has opened the right link again, the tabs that were signed out go on where they were."""
+    actor = stand.begin()
+    stand.asks(actor, DATABASE)
+    other = page.context.new_page()
+    other.goto(stand.url)
+    card_in(other)
+    stand.stop()
+    stand.serve(token="another-token-that-this-page-does-not-have-0000")
+    for tab in (page, other):
+        expect(tab.get_by_role("alertdialog")).to_be_visible()
+    stand.stop()
+    stand.serve()
+    other.goto(stand.link)
+    stand.asks(actor, NAME)
+    for tab in (page, other):
+        expect(tab.get_by_role("article")).to_have_count(2)
+        expect(tab.get_by_role("alertdialog")).to_have_count(0)

@@ -141,6 +141,7 @@ export class App {
     say(this.#connection, CONNECTION[connection]);
     setAttribute(this.#connection, "data-connection", connection);
     if (connection === "unauthorized" && !this.#locked.open) this.#locked.showModal();
+    else if (connection === "open") this.#locked.close();
     this.#drawSessions(pending);
     this.#drawNotify();
   }
@@ -214,9 +215,7 @@ export class App {
 
   async #readSessions() {
     try {
-      const sessions = await this.#inbox.api.sessions();
-      for (const session of sessions) if (!this.#inbox.sessions.has(session.id)) this.#inbox.sessions.set(session.id, session);
-      this.#inbox.learn([]);
+      this.#inbox.learn([], await this.#inbox.api.sessions());
     } catch (error) {
       if (!(error instanceof ApiError)) throw error; // the connection line tells
     }

@@ -184,7 +184,7 @@ export class Card {
     const { inbox, sessionHref } = this.#stage;
     const ask = this.#ask;
     const name = sessionName(inbox.sessions.get(ask.session_id), ask.session_id);
-    const agent = ask.agent_id === null ? "agent" : `sub-agent ${shorten(ask.agent_id, 32)}`;
+    const agent = ask.agent_id === null ? "" : `sub-agent ${shorten(ask.agent_id, 32)}`;
     const session = sessionHref
       ? h("a", { href: sessionHref(ask.session_id), dir: "auto" }, name)
       : h("span", { dir: "auto" }, name);

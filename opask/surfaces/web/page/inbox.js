@@ -2,7 +2,7 @@
 /** What the page knows of an inbox, kept true by its feed. Views listen to it and draw what they find. */
 
 import { Api, ApiError } from "./api.js";
-import { Feed } from "./feed.js";
+import { SharedFeed } from "./sharing.js";
 import { isOpen } from "./types.js";
 
 /** @typedef {import("./types.js").Ask} Ask */
@@ -44,12 +44,13 @@ export class Inbox extends EventTarget {
   constructor(api) {
     super();
     this.api = api;
-    this.#feed = new Feed({
+    this.#feed = new SharedFeed({
       url: api.url("api/feed"),
       kinds: KINDS,
       onMessage: (update, id) => this.#take(update, id),
       onConnection: (connection) => this.#connected(connection),
       check: () => this.#isWelcome(),
+      catchUp: () => this.#catchUp(),
     });
   }
 
@@ -80,9 +81,14 @@ export class Inbox extends EventTarget {
     return this.#mine.has(ask.id);
   }
 
-  /** Take what was read elsewhere, unless something newer is known. @param {Ask[]} asks */
-  learn(asks) {
+  /**
+   * Take what was read elsewhere, unless something newer is known.
+   * @param {Ask[]} asks
+   * @param {Session[]} [sessions]
+   */
+  learn(asks, sessions = []) {
     for (const ask of asks) this.#put(ask);
+    for (const session of sessions) this.#putSession(session);
     this.#changed();
   }
 
@@ -142,14 +148,14 @@ export class Inbox extends EventTarget {
   /** @param {any} update @param {string} id */
   #take(update, id) {
     const storeId = id.slice(0, Math.max(0, id.lastIndexOf("-")));
-    if (storeId !== this.#storeId) {
-      this.#storeId = storeId; // another store: the numbers of the one before mean nothing in it
-      this.asks.clear();
+    if (this.#storeId && storeId !== this.#storeId) {
+      this.asks.clear(); // another store: the numbers of the one before mean nothing in it
       this.sessions.clear();
     }
+    this.#storeId = storeId;
     if (update.kind === "snapshot") this.#takeSnapshot(update);
     else if (update.kind === "entry") this.#put(update.entry);
-    else if (update.kind === "session") this.sessions.set(update.session.id, update.session);
+    else if (update.kind === "session") this.#putSession(update.session);
     else if (update.kind === "cleared") this.#forget(update.session_id);
     this.#changed();
   }
@@ -158,9 +164,27 @@ export class Inbox extends EventTarget {
   #takeSnapshot(snapshot) {
     const open = new Set(snapshot.entries.map((ask) => ask.id));
     for (const ask of snapshot.entries) this.#put(ask);
-    for (const session of snapshot.sessions) this.sessions.set(session.id, session);
+    for (const session of snapshot.sessions) this.#putSession(session);
     this.ready = true;
     for (const ask of this.asks.values()) if (isOpen(ask) && !open.has(ask.id)) this.#askAfter(ask.id);
+  }
+
+  /** Read what there is by now; what another tab passes on meanwhile is newer or the same. */
+  async #catchUp() {
+    try {
+      const [entries, sessions] = await Promise.all([this.api.asks({ state: "open", limit: 1000 }), this.api.sessions()]);
+      this.#takeSnapshot({ entries, sessions });
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      if (error.code === "unauthorized") this.#connected("unauthorized");
+    }
+    this.#changed();
+  }
+
+  /** @param {Session} session */
+  #putSession(session) {
+    const before = this.sessions.get(session.id);
+    if (!before || before.seq < session.seq) this.sessions.set(session.id, session);
   }
 
   /** Find out what became of an ask while the page was not connected. @param {string} id */
