@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from opask.adapters import Message
 from opask.events import Event
@@ -141,7 +141,7 @@ def titled(name: str, *argv: str, **more: Any) -> AdapterCase:
     return case(name, *argv, **({"announce": announce, "permission": None} | more))
 
 
-def told_by_itself(name: str, *argv: str) -> AdapterCase:
+def told_by_itself(name: str, *argv: str, **more: Any) -> AdapterCase:
     """Give a case in the shapes of version 2, in which nobody tells of prompts: updates alone, upserts all."""
 
     def announce(call_id: str, tool: str, arguments: Mapping[str, Any]) -> list[Message]:
@@ -168,13 +168,16 @@ def told_by_itself(name: str, *argv: str) -> AdapterCase:
         end_turn=[update("state_update", state="idle", stopReason="end_turn")],
         announce=announce,
         permission=ask_permission,
+        **more,
     )
 
 
+# Of all the ways in which an agent may spell it, the one that a slip in another would make.
+ALIASES: Final = ("mcp__opask_ask_user_question",)
 CASES = (
-    case("named", "agent", "acp"),
-    titled("titled", "agent", "--acp", "--model", "x"),
-    told_by_itself("version-2", "npx", "agent", "acp"),
+    case("named", "agent", "acp", aliases=ALIASES),
+    titled("titled", "agent", "--acp", "--model", "x", aliases=ALIASES),
+    told_by_itself("version-2", "npx", "agent", "acp", aliases=ALIASES),
 )
 
 

@@ -73,6 +73,7 @@ class AdapterCase:
         argv: a launch as a host would do it alone.
         env: its environment.
         supplied: the spelling of the supplied tool in the runtime's events.
+        aliases: further spellings of it, where the adapter serves runtimes that spell it in ways of their own.
         native: the spellings of the runtime's own ask tools in its events.
         sent: in a protocol in which both sides make requests, what a host's client sends as a turn begins.
         begin_turn: what the runtime sends as a turn begins, the supplied tool among its tools.
@@ -90,6 +91,7 @@ class AdapterCase:
     argv: Sequence[str]
     env: Mapping[str, str] = Factory(dict)
     supplied: str
+    aliases: Sequence[str] = ()
     native: Sequence[str]
     sent: Sequence[Message] = ()
     begin_turn: Sequence[Message]
@@ -299,7 +301,10 @@ class AdapterConformance:
 
     def test_tools_are_told_apart(self, case: AdapterCase) -> None:
         """Announced calls are marked as supplied or native by exact spelling, and any other as neither."""
-        names = {case.supplied: "supplied", **dict.fromkeys(case.native, "native")}
+        names = {
+            **dict.fromkeys((case.supplied, *case.aliases), "supplied"),
+            **dict.fromkeys(case.native, "native"),
+        }
         for tool in (*names, *_near(case.supplied), *(near for name in case.native for near in _near(name))):
             conversation = self._conversation(case)
             events = self._begin(case, conversation, case.announce("call-1", tool, ARGUMENTS))
@@ -434,7 +439,7 @@ class AdapterConformance:
     def test_a_near_miss_is_not_allowed(self, asking: AdapterCase | None) -> None:
         """A name that only looks like the supplied tool's is left to the host."""
         asking = _asking(asking)
-        for tool in _near(asking.supplied):
+        for tool in set(_near(asking.supplied)) - set(asking.aliases):
             conversation = self._conversation(asking)
             assert not isinstance(conversation.decide(self._permission(asking, conversation, tool)), Allow), (
                 tool
