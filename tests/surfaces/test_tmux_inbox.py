@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.tmux,
     pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed"),
 ]
-HOST = Path(__file__).parent.parent / "inbox_host.py"
+HOST = Path(__file__).parent.parent / "asking_host.py"
 OPASK = Path(sys.executable).with_name("opask")
 
 

@@ -1,6 +1,6 @@
 """A host that asks through an inbox, and prints what became of each ask; run by tests as a process of its own.
 
-``python inbox_host.py FILE QUESTION…`` asks these, one after the other, from a session with a few words in its log. With
+``python asking_host.py FILE QUESTION…`` asks these, one after the other, from a session with a few words in its log. With
 ``--terminal`` the questions are also shown as cards on the terminal that it runs in.
 """
 
