@@ -20,6 +20,7 @@ from typing import Final
 __all__ = ["Bell", "Ringer"]
 
 _SUFFIX: Final = ".bell"
+_ELSEWHERE: Final = "opask-bell-"
 _LONGEST: Final = 100
 _GONE = {errno.ECONNREFUSED, errno.ENOENT, errno.ENOTDIR, errno.ENOTSOCK}
 
@@ -52,7 +53,8 @@ class Bell:
             self.socket.bind(os.fspath(self._path))
             return
         for base in (None, "/tmp"):  # noqa: S108 - a private folder in it
-            self._elsewhere = Path(tempfile.mkdtemp(prefix="opask-bell-", dir=base))
+            _sweep(Path(base or tempfile.gettempdir()))
+            self._elsewhere = Path(tempfile.mkdtemp(prefix=_ELSEWHERE, dir=base))
             target = self._elsewhere / "bell"
             if _fits(target):
                 self.socket.bind(os.fspath(target))
@@ -107,12 +109,24 @@ class Ringer:
             if error.errno in _GONE:
                 with contextlib.suppress(OSError):
                     os.unlink(path)  # noqa: PTH108 - at each commit
-                if target != path:
-                    shutil.rmtree(os.path.dirname(target), ignore_errors=True)  # noqa: PTH120 - at each commit
+                folder = Path(target).parent
+                if target != path and folder.name.startswith(_ELSEWHERE):
+                    with contextlib.suppress(OSError):
+                        Path(target).unlink()
+                        folder.rmdir()
 
     def close(self) -> None:
         """Close it."""
         self._socket.close()
+
+
+def _sweep(base: Path) -> None:
+    """Remove the folders of bells whose processes were killed."""
+    for bell in base.glob(f"{_ELSEWHERE}*/bell"):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe, contextlib.suppress(OSError):
+            if probe.connect_ex(os.fspath(bell)) == errno.ECONNREFUSED and bell.lstat().st_uid == os.getuid():
+                bell.unlink()
+                bell.parent.rmdir()
 
 
 def _fits(path: str | os.PathLike[str]) -> bool:

@@ -103,6 +103,9 @@ async def test_a_waiting_process_hears_of_an_answer_at_once(
         host = await store.join()
         await store.put(ask_of(), host.id)
         with peer("wait", folder / "inbox.db", "q1") as waiting:
+            links = [bell for bell in store._folder.glob("*.bell") if bell.is_symlink()]
+            targets = [link.resolve().parent for link in links]
+            assert len(targets) == (2 if deep else 0)
             await store.resolve("q1", first())
             assert await anyio.to_thread.run_sync(waiting.line) == "answered"
             assert len(list(store._folder.glob("*.bell"))) == 2
@@ -110,6 +113,7 @@ async def test_a_waiting_process_hears_of_an_answer_at_once(
         # A killed watcher's bell is taken away by whoever rings next.
         await store.settle("q1", first())
         assert len(list(store._folder.glob("*.bell"))) == 1
+        assert sum(target.exists() for target in targets) == (1 if deep else 0)
 
 
 @pytest.mark.timeout(240)

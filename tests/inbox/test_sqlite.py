@@ -6,6 +6,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from opask.inbox import (
     TooLateError,
     default_path,
 )
+from opask.inbox.bells import Bell, Ringer
 from opask.inbox.places import is_held
 from opask.inbox.schema import APPLICATION_ID, VERSION
 
@@ -255,3 +257,55 @@ def test_the_default_is_in_the_state_folder(monkeypatch: pytest.MonkeyPatch, tmp
     for none in ("", "state"):
         monkeypatch.setenv("XDG_STATE_HOME", none)
         assert default_path() == tmp_path / ".local/state/opask/inbox.db"
+
+
+async def test_without_a_doorbell_news_take_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A store that cannot be rung at looks by itself, and says why it is slow."""
+
+    def no_bell(folder: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    async with SqliteStore(tmp_path / "inbox.db") as other:
+        monkeypatch.setattr("opask.inbox.engine.Bell", no_bell)
+        async with SqliteStore(tmp_path / "inbox.db") as store:
+            host = await other.join()
+            watch = store.watch()
+            await anext(watch)
+            with anyio.fail_after(30):
+                await other.put(ask_of(), host.id)
+                while not isinstance(update := await anext(watch), EntryChanged):
+                    pass
+            assert update.entry.id == "q1"
+    assert "takes a second" in caplog.text
+
+
+async def test_a_bell_that_nobody_hears_is_taken_away(tmp_path: Path) -> None:
+    """What a killed process left goes with the next ring; the bells that are heard stay."""
+    async with SqliteStore(tmp_path / "inbox.db") as store:
+        gone = Bell(store._folder)
+        gone.socket.close()
+        ringing = Ringer(store._folder, None)
+        before = set(store._folder.glob("*.bell"))
+        ringing.ring()
+        ringing.close()
+        assert before - set(store._folder.glob("*.bell")) == {store._folder / gone.name}
+
+
+def test_what_killed_processes_left_elsewhere_is_swept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder of a bell that nobody hears goes when the next such bell is made; one that is heard stays."""
+    deep = tmp_path / ("x" * 120)
+    deep.mkdir()
+    short = Path(tempfile.mkdtemp(prefix="o", dir="/tmp"))
+    monkeypatch.setattr(tempfile, "tempdir", str(short))
+    killed, heard = Bell(deep), Bell(deep)
+    killed.socket.close()
+    third = Bell(deep)
+    assert len(list(short.iterdir())) == 2
+    for bell in (killed, heard, third):
+        bell.close()
+    assert list(short.iterdir()) == []
+    short.rmdir()
