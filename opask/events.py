@@ -22,6 +22,9 @@ __all__ = [
     "AnswerRefused",
     "AskToolMissing",
     "Event",
+    "GateMissing",
+    "HostCalled",
+    "HostReturned",
     "MessageUnreadable",
     "NativeAskRefused",
     "PermissionDecided",
@@ -246,6 +249,52 @@ class AskToolMissing(Event):
     event: ClassVar[str] = "ask_tool_missing"
     reason: Literal["failed", "pending", "not_listed", "timeout", "denied"]
     server_status: str | None = None
+
+
+@frozen(kw_only=True)
+class GateMissing(Event):
+    """The write gate that the launch asked for is not in force in the runtime, which must not go on.
+
+    Args:
+        reason: what the runtime said.
+    """
+
+    event: ClassVar[str] = "gate_missing"
+    reason: str
+
+
+@frozen(kw_only=True)
+class HostCalled(Event):
+    """The host's own workflow called something that belongs into the conversation.
+
+    Args:
+        call_id: names this call.
+        call: what was called, such as ``clarify``.
+        input: what it was called with.
+    """
+
+    event: ClassVar[str] = "host_called"
+    call_id: str
+    call: str
+    input: Mapping[str, Any]
+
+
+@frozen(kw_only=True)
+class HostReturned(Event):
+    """A call of the host's own workflow returned.
+
+    Args:
+        call_id: that of the call.
+        call: what was called.
+        output: what came back; enough to give it back instead of calling again.
+        replayed: whether it was given back from a record.
+    """
+
+    event: ClassVar[str] = "host_returned"
+    call_id: str
+    call: str
+    output: Mapping[str, Any]
+    replayed: bool = False
 
 
 _ENVELOPE = ("event", "seq", "time", "session_id", "turn_id", "question_id", "tool_call_id", "agent_id")

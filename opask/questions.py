@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from attrs import Factory, field, frozen
 
 from opask.errors import AnswerError
 from opask.inert import encodable
 
-__all__ = ["Answer", "Ask", "Option", "Question", "check_answers", "question_keys"]
+__all__ = ["Answer", "Ask", "AskKind", "Option", "Question", "check_answers", "question_keys"]
+
+AskKind: TypeAlias = Literal["question", "permission", "write"]
+"""What an ask is about; see `Ask`."""
 
 
 @frozen
@@ -55,6 +58,9 @@ class Ask:
         tool_call_id: the runtime's own id of the call, where it is known.
         agent_id: the sub-agent that asks, where the runtime tells; None for the main agent.
         meta: what the call carried in MCP ``_meta``, for adapters to correlate by.
+        kind: what it is about: ``question``, a question of the agent's or of the host's workflow; ``permission``, whether
+            a tool may run; ``write``, whether an agent that only reads may change something. The options of the last two
+            are opask's own, and one of them is always to deny.
     """
 
     id: str
@@ -65,6 +71,7 @@ class Ask:
     tool_call_id: str | None = None
     agent_id: str | None = None
     meta: Mapping[str, Any] = field(default=Factory(dict), repr=False, eq=False)
+    kind: AskKind = "question"
 
 
 def _text(value: str | None) -> str | None:

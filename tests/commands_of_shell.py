@@ -655,9 +655,6 @@ ex -c wq notes.txt
 less notes.txt
 more notes.txt
 man ls
-opask inbox answer x
-opask inbox skip x
-opask inbox list
 git
 git add .
 git commit -m x
@@ -820,6 +817,9 @@ WRITES += [
 ]
 
 EXTERNAL = r"""
+opask inbox answer x
+opask inbox skip x
+opask inbox list
 git push
 git push origin main
 git push --dry-run

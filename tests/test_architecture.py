@@ -67,8 +67,10 @@ PURE_CALLS = ("open", "input", "print")
 CORE = (
     "opask.adapters",
     "opask.correlation",
+    "opask.effects",
     "opask.errors",
     "opask.events",
+    "opask.grants",
     "opask.inert",
     "opask.intake",
     "opask.launch",
@@ -76,6 +78,7 @@ CORE = (
     "opask.outcomes",
     "opask.permissions",
     "opask.prompter",
+    "opask.proposals",
     "opask.questions",
     "opask.recording",
     "opask.tokens",
@@ -94,6 +97,8 @@ WEB = package("opask.surfaces.web")
 MCP_SURFACE = package("opask.surfaces.mcp")
 SURFACES = (*PLAIN, *TERMINAL, *FULLSCREEN, *WEB, *MCP_SURFACE)
 INBOX = package("opask.inbox")
+# What a host asks by itself.
+GATES = ("opask.asking", "opask.clarify", "opask.permitting", "opask.write_gate")
 
 # Each runs as a file in a process of its own, started as `python -I -S FILE`.
 ALONE = ("opask.relay", "opask.guard", "opask.cli.demo_agent")
@@ -149,6 +154,13 @@ RULES = (
         ATTRS,
         late=("tree_sitter", "tree_sitter_bash"),
         pure=True,
+    ),
+    # What a host asks the operator itself: on its own loop, through its own prompter.
+    Rule(
+        GATES,
+        (*CORE, *GATES, *package("opask.shell")),
+        (*ATTRS, "anyio"),
+        without=(*NETWORK, *PROCESSES, *FILES),
     ),
     # What does I/O. Those modules of the bridge that speak MCP are imported by it in its own thread, once it opens.
     Rule(

@@ -406,6 +406,12 @@ class Session:
 
     # -- events ---------------------------------------------------------------------------------------------------
 
+    def tell(self, event: Event) -> Event:
+        """Publish an event of the host's own, such as `opask.events.HostCalled`; return it as it was told."""
+        with self._lock:
+            (told,) = self._publish([event])
+            return told
+
     def subscribe(self, listener: Callable[[Event], object]) -> Callable[[], None]:
         """Hear every event of the session, in order.
 

@@ -66,6 +66,7 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
     return {
         "id": entry.id,
         "session_id": entry.session_id,
+        "kind": entry.ask.kind,
         "runtime": entry.runtime,
         "agent_id": entry.ask.agent_id,
         "tool_call_id": entry.ask.tool_call_id,
@@ -198,6 +199,7 @@ def ask_to_json(ask: Ask) -> dict[str, Any]:
         "deadline": time_to_json(ask.deadline),
         "tool_call_id": ask.tool_call_id,
         "agent_id": ask.agent_id,
+        "kind": ask.kind,
     }
 
 
@@ -222,6 +224,7 @@ def ask_from_json(kept: Mapping[str, Any]) -> Ask:
         time_from_json(kept["deadline"]),
         kept["tool_call_id"],
         kept["agent_id"],
+        kind=kept.get("kind", "question"),
     )
 
 

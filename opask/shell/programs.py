@@ -25,40 +25,9 @@ def _names(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
-_ALONE: Final = frozenset(
-    [
-        "-a",
-        "-and",
-        "-daystart",
-        "-depth",
-        "-empty",
-        "-executable",
-        "-false",
-        "-follow",
-        "-ls",
-        "-mount",
-        "-noleaf",
-        "-not",
-        "-o",
-        "-or",
-        "-print",
-        "-print0",
-        "-prune",
-        "-quit",
-        "-readable",
-        "-true",
-        "-writable",
-        "-xdev",
-        "!",
-        "(",
-        ")",
-        ",",
-        "-H",
-        "-L",
-        "-P",
-        "-nouser",
-        "-nogroup",
-    ]
+_ALONE: Final = _names(
+    "-a -and -daystart -depth -empty -executable -false -follow -ls -mount -noleaf -not -o -or -print -print0 -prune "
+    "-quit -readable -true -writable -xdev ! ( ) , -H -L -P -nouser -nogroup"
 )
 _WITH_VALUE: Final = _names(
     "-amin -anewer -atime -cmin -cnewer -ctime -fstype -gid -group -ilname -iname -inum -ipath -iregex -iwholename "

@@ -34,7 +34,6 @@ _FORMATTING: Final = re.compile(
 )
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*|:")
 _VALUE: Final = re.compile(r"[A-Za-z0-9_.@-]*")
-_WORDS: Final = re.compile(r"[A-Za-z0-9_.+-]+")
 _SENDS: Final = re.compile(
     r"\bgit\b.*\b(?:push|fetch|pull|clone|ls-remote|remote|submodule|send-email|svn|lfs)\b"
     r"|\b(?:npm|pnpm|yarn|bun|cargo|poetry|uv|flit|hatch|gem|mvn|gradle)\b.*\b(?:publish|push|deploy)\b"
@@ -110,7 +109,7 @@ def _effect(command: str, profile: Profile) -> Effect:
     for text in (command, plain):
         if profile.network & {word.rpartition("/")[2] for word in re.findall(r"[\w./+-]+", text)}:
             return "external"
-        if profile.network & set(_WORDS.findall(text)) or _SENDS.search(text):
+        if _SENDS.search(text):
             return "external"
     return "write"
 

@@ -36,6 +36,9 @@ FIELDS = {
     "permission_decided": "request_id verdict rule by",
     "native_ask_refused": "tool channel",
     "ask_tool_missing": "reason server_status",
+    "gate_missing": "reason",
+    "host_called": "call_id call input",
+    "host_returned": "call_id call output replayed",
 }
 ALWAYS = ["event", "seq", "time", "session_id", "turn_id"]
 WHERE_KNOWN = ["question_id", "tool_call_id", "agent_id"]

@@ -1,0 +1,80 @@
+"""Put permission requests to the operator: allow once, allow for the session, or deny.
+
+A policy for the driver (``start(…, policy=OperatorPermits(prompter))``), or for a host that drives a runtime itself. It
+fails closed: whatever is no clear yes denies, with a reason.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from opask.asking import DEFAULT_WAIT, put
+from opask.permissions import Allow, Deny, PermissionRequested
+from opask.prompter import Prompter, current_prompter
+from opask.proposals import LONGEST, chosen_scope, permission_question, shown_arguments, why_not
+
+__all__ = ["OperatorPermits"]
+
+_RULE: Final = "operator"
+
+
+class OperatorPermits:
+    """A policy that asks the operator.
+
+    What is allowed for a session is remembered for exactly the tool of that spelling in exactly that session, and is
+    gone with this object.
+
+    Args:
+        prompter: who asks; by default the one that is carried in the context, if any.
+        wait: how long the operator may take; None for as long as it takes.
+    """
+
+    def __init__(self, prompter: Prompter | None = None, *, wait: timedelta | None = DEFAULT_WAIT) -> None:
+        self._prompter = prompter if prompter is not None else current_prompter()
+        self._wait = wait
+        self._remembered: set[tuple[str, str]] = set()
+
+    @property
+    def remembered(self) -> frozenset[tuple[str, str]]:
+        """What is allowed for its session: session and tool."""
+        return frozenset(self._remembered)
+
+    def forget(self, session_id: str) -> None:
+        """Forget what was allowed for a session."""
+        self._remembered = {kept for kept in self._remembered if kept[0] != session_id}
+
+    async def __call__(self, request: PermissionRequested) -> Allow | Deny:
+        """Decide on a request."""
+        if request.ask == "native":
+            return Deny("The runtime's own ask tool does not reach the operator.", rule="native ask tool")
+        if not request.tool and not request.options:
+            return Deny("This asks for nothing that could be allowed.", rule="no tool")
+        key = (request.session_id, request.tool)
+        can_remember = bool(request.tool and request.session_id)
+        if can_remember and key in self._remembered:
+            return Allow("allowed for this session")
+        arguments = shown_arguments(request.arguments)
+        if arguments is None:
+            return Deny(
+                f"This has more than {LONGEST} characters of arguments, which cannot be shown to the operator in full, so "
+                "it is denied. Do it in smaller steps.",
+                rule="too long to show",
+            )
+        question, scopes = permission_question(request.tool, arguments, remembers=can_remember)
+        asked = await put(
+            self._prompter,
+            (question,),
+            session_id=request.session_id,
+            kind="permission",
+            wait=self._wait,
+            tool_call_id=request.tool_call_id,
+            agent_id=request.agent_id,
+        )
+        scope = chosen_scope(asked.outcome, scopes)
+        if scope is None:
+            return Deny(why_not(asked.outcome), rule=_RULE)
+        if scope == "session" and can_remember:
+            self._remembered.add(key)
+            return Allow("allowed for this session")
+        return Allow("allowed once")
