@@ -72,6 +72,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         command: Any = importlib.import_module(_PROBES)
     except ImportError as error:
+        if error.name is None or error.name.startswith("opask."):
+            raise
         raise UsageError(
             f"the probes need {error.name}, which is not installed; install opask[probe]"
         ) from None
