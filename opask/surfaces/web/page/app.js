@@ -9,9 +9,9 @@ import { borrow } from "./inbox.js";
 import { Keys } from "./keys.js";
 import { Notifier } from "./notify.js";
 import { SessionView } from "./session.js";
-import { announcement, Cards } from "./stage.js";
+import { Cards } from "./stage.js";
 import { Waiting } from "./waiting.js";
-import { sessionName, span, standing } from "./wording.js";
+import { announcement, sessionName, span, standing } from "./wording.js";
 
 /** @typedef {import("./types.js").Ask} Ask */
 /** @typedef {import("./types.js").Session} Session */
@@ -54,8 +54,6 @@ export class App {
     this.#cards = new Cards({
       inbox: this.#inbox,
       root: this.#main,
-      announce: (text) => say(this.#live, text),
-      decided: (ask) => this.#tellStanding(ask),
       sessionHref: (id) => SESSION + encodeURIComponent(id),
       keysOn: () => this.#keys.on(),
     });
@@ -101,8 +99,11 @@ export class App {
     const inbox = this.#inbox;
     inbox.addEventListener("change", () => this.#draw());
     inbox.addEventListener("connection", () => this.#draw());
-    inbox.addEventListener("asked", (event) => say(this.#live, announcement(inbox, /** @type {CustomEvent<Ask>} */ (event).detail)));
-    inbox.addEventListener("closed", (event) => this.#closed(/** @type {CustomEvent<Ask>} */ (event).detail));
+    const hear = (/** @type {string} */ type, /** @type {(ask: Ask) => void} */ tell) =>
+      inbox.addEventListener(type, (event) => tell(/** @type {CustomEvent<Ask>} */ (event).detail));
+    hear("asked", (ask) => say(this.#live, announcement(ask, inbox.sessions.get(ask.session_id))));
+    hear("closed", (ask) => this.#tellStanding(ask));
+    hear("settled", (ask) => this.#tellStanding(ask));
     window.addEventListener("hashchange", () => this.#go());
     this.#go();
     this.#readSessions();
@@ -200,11 +201,6 @@ export class App {
   async #toggleNotifications() {
     await this.#notifier.toggle();
     this.#drawNotify();
-  }
-
-  /** @param {Ask} ask */
-  #closed(ask) {
-    if (!this.#inbox.isMine(ask)) this.#tellStanding(ask);
   }
 
   /** @param {Ask} ask */

@@ -4,13 +4,13 @@
 import { ApiError } from "./api.js";
 import { Draft } from "./draft.js";
 import { fill, freshId, h, say, setAttribute } from "./dom.js";
+import { followUp } from "./followup.js";
 import { Form } from "./form.js";
 import { inertLine, prose, shorten } from "./inert.js";
 import { isWriting } from "./keys.js";
-import { askLine, askName, countdown, sessionName, span, standing } from "./wording.js";
+import { askLine, askName, countdown, sentence, sessionName, span, standing } from "./wording.js";
 
 /** @typedef {import("./types.js").Ask} Ask */
-/** @typedef {import("./types.js").Answer} Answer */
 
 /**
  * What all cards of one view share.
@@ -18,7 +18,6 @@ import { askLine, askName, countdown, sessionName, span, standing } from "./word
  * @property {import("./inbox.js").Inbox} inbox
  * @property {import("./guard.js").Guard} guard
  * @property {(change: () => void) => void} change makes a change that may move cards
- * @property {(text: string) => void} announce tells a screen reader
  * @property {(ask: Ask, kind: "answered" | "skipped" | "cancelled") => void} decided hears what the operator did here
  * @property {((sessionId: string) => string) | null} sessionHref where a session is shown; null where it is not
  * @property {() => boolean} keysOn whether single keys are shortcuts
@@ -280,7 +279,7 @@ export class Card {
       this.#body,
       h("dl", { class: "answers" }, ...ask.questions.flatMap((question, at) => this.#answered(question, at))),
       h("p", { class: "standing" }, detail),
-      CAN_FOLLOW_UP.has(ask.state) && this.#late(draft),
+      CAN_FOLLOW_UP.has(ask.state) && followUp({ ask, draft, api: this.#stage.inbox.api, change: this.#stage.change }),
     );
     if (ask.state === "delivered") draft.discard();
     if (held) this.focus();
@@ -301,76 +300,9 @@ export class Card {
       h("dd", {}, ...given),
     ];
   }
-
-  /** Offer a late answer as the text of the next prompt. @param {Draft} draft */
-  #late(draft) {
-    const { inbox } = this.#stage;
-    const ask = this.#ask;
-    const section = h("div", { class: "late" });
-    const show = async (/** @type {Answer[]} */ answers) => {
-      const note = h("p", { class: "note", role: "alert" });
-      try {
-        const text = await inbox.api.followUp(ask, answers);
-        const box = h("textarea", { readonly: true, rows: 6, "aria-label": "The follow-up prompt" });
-        box.value = text;
-        const copied = h("span", { class: "copied", role: "status" });
-        const copy = async () => say(copied, (await copyText(text, box)) ? "Copied." : "Select the text and copy it.");
-        fill(
-          section,
-          h("p", {}, "Give this to the agent as its next prompt:"),
-          box,
-          h("div", { class: "actions" }, h("button", { type: "button", class: "primary", onclick: copy }, "Copy"), copied),
-        );
-        await copy();
-      } catch (error) {
-        if (!(error instanceof ApiError)) throw error;
-        say(note, sentence(error.message));
-        section.append(note);
-      }
-    };
-    const known = ask.selections ?? (draft.answered ? draft.answers() : null);
-    const begin = () => {
-      if (known) return show(known);
-      const form = new Form({
-        ask,
-        send: show,
-        touch: () => {},
-        allowed: () => true,
-        verb: "Make the prompt",
-      });
-      this.#stage.change(() => fill(section, form.element));
-      /** @type {HTMLElement | null} */ (form.element.querySelector(".option, input, textarea"))?.focus();
-    };
-    fill(
-      section,
-      h(
-        "button",
-        { type: "button", onclick: begin },
-        known ? "Copy the answer as a follow-up prompt" : "Answer with a follow-up prompt",
-      ),
-    );
-    return section;
-  }
 }
 
 /** @param {HTMLElement} element */
 function isRadio(element) {
   return element instanceof HTMLInputElement && element.type === "radio";
-}
-
-/** @param {string} text @param {HTMLTextAreaElement} box */
-async function copyText(text, box) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    box.select();
-    return false;
-  }
-}
-
-/** @param {string} text */
-function sentence(text) {
-  const line = inertLine(text);
-  return `${line.charAt(0).toUpperCase()}${line.slice(1)}${/[.!?…]$/u.test(line) ? "" : "."}`;
 }

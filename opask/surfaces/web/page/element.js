@@ -3,8 +3,9 @@
 
 import { h, say } from "./dom.js";
 import { borrow, giveBack } from "./inbox.js";
-import { announcement, Cards } from "./stage.js";
+import { Cards } from "./stage.js";
 import { Waiting } from "./waiting.js";
+import { announcement, standing } from "./wording.js";
 
 /** @typedef {import("./types.js").Ask} Ask */
 /** @typedef {import("./inbox.js").Inbox} Inbox */
@@ -72,7 +73,6 @@ class AskElement extends HTMLElement {
     const cards = new Cards({
       inbox,
       root: place,
-      announce: (text) => say(live, text),
       decided: (ask, kind) => this.#tell(`opask-${kind}`, ask),
     });
     const listening = new AbortController();
@@ -80,13 +80,14 @@ class AskElement extends HTMLElement {
     const connected = () => say(connection, CONNECTION[inbox.connection]);
     inbox.addEventListener("connection", connected, { signal });
     connected();
-    for (const type of ["asked", "closed"]) {
+    for (const type of ["asked", "closed", "settled"]) {
       inbox.addEventListener(
         type,
         (event) => {
           const { detail: ask } = /** @type {CustomEvent<Ask>} */ (event);
           if (!this.covers(ask)) return;
-          if (type === "asked") say(live, announcement(inbox, ask));
+          const { label, detail } = standing(ask, inbox.isMine(ask));
+          say(live, type === "asked" ? announcement(ask, inbox.sessions.get(ask.session_id)) : `${label}. ${detail}`);
           this.#tell(`opask-${type}`, ask);
         },
         { signal },

@@ -2,8 +2,9 @@
 /** The questions of one ask with everything they are answered with. */
 
 import { Draft } from "./draft.js";
-import { fill, freshId, h, say, setAttribute } from "./dom.js";
-import { inert, inertLine, prose } from "./inert.js";
+import { freshId, h, say, setAttribute } from "./dom.js";
+import { inertLine, prose } from "./inert.js";
+import { optionTexts, searchBox } from "./options.js";
 
 /** @typedef {import("./types.js").Ask} Ask */
 /** @typedef {import("./types.js").Answer} Answer */
@@ -12,7 +13,6 @@ import { inert, inertLine, prose } from "./inert.js";
 const DIRECT_DIGITS = 9; // up to so many options, one digit names an option
 const SHORT_LABEL = 32;
 const MANY_OPTIONS = 12; // with more than that, one can search among them
-const LONG_TEXT = 600; // characters from which on an option is shown in part, and whole on demand
 
 /**
  * One question with options of which one is chosen is answered by a click; everything else is sent with a button.
@@ -174,28 +174,7 @@ export class Form {
       },
       ...question.options.map((option, index) => this.#option(option, question, at, index, group)),
     );
-    return many ? [this.#search(question, list), list] : [list];
-  }
-
-  /** @param {Question} question @param {HTMLElement} list */
-  #search(question, list) {
-    const box = h("input", {
-      type: "search",
-      class: "search",
-      placeholder: `Search the ${question.options.length} options`,
-      "aria-label": `Search the ${question.options.length} options`,
-      autocomplete: "off",
-      oninput: () => {
-        const wanted = box.value.trim().toLowerCase();
-        question.options.forEach(({ label, description }, index) => {
-          const found = `${index + 1} ${label} ${description}`.toLowerCase().includes(wanted);
-          setAttribute(list.children[index], "hidden", !found);
-        });
-      },
-      // Enter would press the form's button, which here sends something else.
-      onkeydown: (/** @type {KeyboardEvent} */ event) => event.key === "Enter" && event.preventDefault(),
-    });
-    return box;
+    return many ? [searchBox(question, list), list] : [list];
   }
 
   /**
@@ -206,18 +185,8 @@ export class Form {
    * @param {string} group
    */
   #option(option, question, at, index, group) {
-    const [labelId, moreId] = [freshId(), freshId()];
-    const label = h("span", { class: "label", id: labelId, dir: "auto" });
-    const more = h("span", { class: "description", id: moreId, dir: "auto" });
+    const { texts, described, expand } = optionTexts(option, index);
     const number = h("kbd", { "aria-hidden": "true" }, String(index + 1));
-    const described = { "aria-labelledby": labelId, "aria-describedby": option.description ? moreId : null };
-    const texts = h("span", { class: "texts" }, label, option.description !== "" && more);
-    const whole = inert(option.label).length + inert(option.description).length <= LONG_TEXT;
-    const show = (/** @type {boolean} */ all) => {
-      fill(label, ...prose(cut(option.label, all), { scrolls: false }));
-      fill(more, ...prose(cut(option.description, all), { scrolls: false }));
-    };
-    show(whole);
     const inList = question.multiSelect || this.#direct ? {} : { role: "presentation" };
     return h(
       "li",
@@ -241,19 +210,7 @@ export class Form {
             number,
             texts,
           ),
-      !whole &&
-        h(
-          "button",
-          {
-            type: "button",
-            class: "quiet whole",
-            onclick: (/** @type {Event} */ event) => {
-              show(true);
-              /** @type {HTMLElement} */ (event.currentTarget).remove();
-            },
-          },
-          `Show all of option ${index + 1}`,
-        ),
+      expand,
     );
   }
 
@@ -369,9 +326,4 @@ export class Form {
   #focused() {
     return /** @type {Document | ShadowRoot} */ (this.element.getRootNode()).activeElement;
   }
-}
-
-/** @param {string} text @param {boolean} all */
-function cut(text, all) {
-  return all || text.length <= LONG_TEXT / 2 ? text : `${text.slice(0, LONG_TEXT / 2)}…`;
 }

@@ -17,8 +17,8 @@ const LOOKUPS = 3;
 /**
  * The asks and sessions of one inbox.
  *
- * Events (none carries data but `asked` and `closed`, whose `detail` is the ask): `change` after anything changed,
- * `asked` when an ask came in while the page was open, `closed` when one is no longer pending, `connection`.
+ * Events: `change` after anything changed, and `connection`; with the ask as `detail`: `asked` when one came in while the
+ * page was open, `closed` when one is no longer pending, `settled` when it is known whether an answer was delivered.
  */
 export class Inbox extends EventTarget {
   /** @type {Map<string, Ask>} */
@@ -211,6 +211,7 @@ export class Inbox extends EventTarget {
     this.asks.set(ask.id, ask);
     if (!before && ask.state === "pending" && this.ready) this.#tell("asked", ask);
     if (before?.state === "pending" && ask.state !== "pending") this.#tell("closed", ask);
+    if (before?.state === "answered" && !isOpen(ask)) this.#tell("settled", ask);
   }
 
   /** @param {Connection} connection */

@@ -4,7 +4,6 @@
 import { Card } from "./card.js";
 import { Guard } from "./guard.js";
 import { everySecond } from "./ticker.js";
-import { askName, sessionName } from "./wording.js";
 
 /** @typedef {import("./types.js").Ask} Ask */
 
@@ -19,18 +18,17 @@ export class Cards {
    * @param {object} options
    * @param {import("./inbox.js").Inbox} options.inbox
    * @param {ParentNode} options.root what holds the cards
-   * @param {(text: string) => void} options.announce
    * @param {import("./card.js").Stage["decided"]} [options.decided]
    * @param {import("./card.js").Stage["sessionHref"]} [options.sessionHref]
    * @param {() => boolean} [options.keysOn]
    */
-  constructor({ inbox, root, announce, decided = () => {}, sessionHref = null, keysOn = () => true }) {
+  constructor({ inbox, root, decided = () => {}, sessionHref = null, keysOn = () => true }) {
     this.inbox = inbox;
     this.root = root;
     const guard = new Guard();
     /** Make a change to the view that may move cards. @param {() => void} change */
     this.change = (change) => guard.around(root, change);
-    this.#stage = { inbox, guard, change: this.change, announce, decided, sessionHref, keysOn };
+    this.#stage = { inbox, guard, change: this.change, decided, sessionHref, keysOn };
     this.#endTicks = everySecond(() => this.#cards.forEach((card) => card.tick()));
   }
 
@@ -65,9 +63,4 @@ export class Cards {
   close() {
     this.#endTicks();
   }
-}
-
-/** Say of a new ask what a screen reader reads out. @param {import("./inbox.js").Inbox} inbox @param {Ask} ask */
-export function announcement(inbox, ask) {
-  return `New question from ${sessionName(inbox.sessions.get(ask.session_id), ask.session_id)}: ${askName(ask)}`;
 }

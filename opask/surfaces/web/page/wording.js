@@ -50,6 +50,11 @@ export function askLine(ask) {
   return ask.questions.length > 1 ? `${line} (and ${ask.questions.length - 1} more)` : line;
 }
 
+/** Say of a new ask what a screen reader reads out. @param {Ask} ask @param {Session | undefined} session */
+export function announcement(ask, session) {
+  return `New question from ${sessionName(session, ask.session_id)}: ${askName(ask)}`;
+}
+
 /** Say where a decision was made. @param {string | null} by @param {boolean} mine */
 export function where(by, mine) {
   if (mine) return "here";
@@ -109,8 +114,8 @@ function cancelled(ask, decided, reason) {
   };
 }
 
-/** @param {string | null} text */
-function sentence(text) {
+/** Make a sentence of what a server or a host says. @param {string | null} text */
+export function sentence(text) {
   const line = inertLine(text ?? "");
   if (!line) return "";
   return `${line.charAt(0).toUpperCase()}${line.slice(1)}${/[.!?…]$/u.test(line) ? "" : "."}`;
