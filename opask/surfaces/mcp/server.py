@@ -258,8 +258,7 @@ class McpSurface:
                             if required is not None:
                                 return required
                             fault = "the client has not come back with the form of this call"
-                        else:
-                            left = max(0.0, until - anyio.current_time())
+                        elif (left := until - anyio.current_time()) > 0:
                             fault = await self._elicitor.ask(ctx, session, came, left)
                             came = await self._store.entry(came.id)
                             if came.state != "pending":

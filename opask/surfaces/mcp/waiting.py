@@ -43,6 +43,8 @@ async def next_of(session: Driven, store: Store, seconds: float) -> TurnEnd | En
 
             tasks.start_soon(turn)
             tasks.start_soon(question)
+    if found is None and (waiting := await open_questions(session.id, store)):
+        return waiting[0]  # it came with the end of the time
     return found
 
 
