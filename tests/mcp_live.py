@@ -2,7 +2,8 @@
 
 ``python mcp_live.py CLAUDE HOW``; prints what did not fit, what the driving claude said, and the inbox's entry. HOW the
 question is answered: ``parked``, by the driving agent, since claude without a host turns forms down by itself; ``form``,
-by the driving claude's host, which claude hands the form to; ``elsewhere``, in the inbox, before that host fills it in.
+by the driving claude's host, which claude hands the form to; ``elsewhere``, in the inbox, before that host fills it in;
+``turns``: nothing is asked, and the driven claude is given a second prompt.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from live_scenes import ASK, DATABASE, NATIVE, ask, given, says
 from opask import Answer, Answered
-from opask.inbox import Entry, SqliteStore, entry_to_json
+from opask.inbox import Entry, SessionChanged, SqliteStore, entry_to_json
 from opask_probes.model import Call, Conversation, Expect, Scenario, When, serve
 from opask_probes.runtimes import RUNTIMES
 
@@ -29,11 +30,14 @@ TOOLS = tuple(
     f"mcp__driver__{name}"
     for name in ("session_drive", "session_answer", "session_cancel", "session_status", "sessions_list")
 )
+PRINTS = ("parked", "turns")  # without a host of the driving claude
 STREAM = ("--output-format", "stream-json", "--verbose")
 
 
 def scenario(how: str, answer: dict[str, Any]) -> Scenario:
-    """Make the scenario of both agents; the driving one takes the question's id from ``answer``."""
+    """Make the scenario of both agents; the driving one takes the question's or the session's id from ``answer``."""
+    if how == "turns":
+        return turns(answer)
     drive = Call("mcp__driver__session_drive", {"runtime": "claude", "prompt": "SUB work"})
     first = says("I drive.", drive, expect=Expect(offered=TOOLS))
     others = ('"by":"web:alice"',) if how == "elsewhere" else ()
@@ -52,6 +56,24 @@ def scenario(how: str, answer: dict[str, Any]) -> Scenario:
     )
     return Scenario(
         "driven",
+        (
+            Conversation("main", main, When(prompt_contains=("MAIN",))),
+            Conversation("sub", sub, When(prompt_contains=("SUB",))),
+        ),
+    )
+
+
+def turns(again: dict[str, Any]) -> Scenario:
+    """Make the scenario in which nothing is asked, and a second prompt follows the first one."""
+    drive = "mcp__driver__session_drive"
+    main = (
+        says("I drive.", Call(drive, {"runtime": "claude", "prompt": "SUB first"})),
+        says("And on.", Call(drive, again), expect=given('"outcome":"done"', "One."), hold="known"),
+        says("It is done.", expect=given('"outcome":"done"', "Two.")),
+    )
+    sub = (says("One."), says("Two.", expect=Expect(text_contains=("then",))))
+    return Scenario(
+        "turns",
         (
             Conversation("main", main, When(prompt_contains=("MAIN",))),
             Conversation("sub", sub, When(prompt_contains=("SUB",))),
@@ -80,13 +102,15 @@ async def main(claude: str, how: str) -> None:
     """Play it."""
     inbox = Path.cwd() / "inbox.db"
     answer: dict[str, Any] = {"question_id": "", "answers": [{"labels": ["SQLite"]}]}
+    if how == "turns":
+        answer = {"session_id": "", "prompt": "then"}
     said: list[dict[str, Any]] = []
     forms: list[dict[str, Any]] = []
     async with serve(scenario(how, answer), verify=False) as model, SqliteStore(inbox) as store:
         way = dict(RUNTIMES["claude"].model(model.url))
         arguments = ["mcp", "--inbox", str(inbox), "--runtime", "claude", "--bin", f"claude={claude}"]
         server = {"command": str(OPASK), "args": arguments, "env": way}
-        prompt = ("MAIN",) if how == "parked" else ("--input-format", "stream-json")
+        prompt = ("MAIN",) if how in PRINTS else ("--input-format", "stream-json")
         argv = [claude, "-p", *prompt, *STREAM, "--strict-mcp-config"]
         argv += [
             "--mcp-config",
@@ -99,13 +123,18 @@ async def main(claude: str, how: str) -> None:
         async with started as process, anyio.create_task_group() as tasks:
 
             async def answers() -> None:
+                if how == "turns":
+                    async for update in store.watch():
+                        if isinstance(update, SessionChanged):
+                            answer["session_id"] = update.session.id
+                            model.release("known")
                 entry = await pending(store)
                 answer["question_id"] = entry.id
                 if how == "parked":
                     model.release("known")
 
             tasks.start_soon(answers)
-            if how == "parked":
+            if how in PRINTS:
                 assert process.stdin is not None
                 await process.stdin.aclose()
             else:

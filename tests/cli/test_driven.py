@@ -21,8 +21,9 @@ from opask.cli.runs import DEMO, Runs, RunSettings
 from opask.driver import Bounds, start
 from opask.errors import OpaskError, RuntimeUnavailableError
 from opask.inbox import Entry, InboxPrompter, MemoryStore
-from opask.launch import LaunchPlan
+from opask.launch import LaunchPlan, LaunchRequest
 from opask.surfaces.mcp import DrivingError
+from opask_claude import adapter as claude
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -279,3 +280,11 @@ for turn in turns():
             with anyio.fail_after(30):  # half of the first step of the polite way
                 await run.turn_over()
         assert not await anyio.Path(f"/proc/{run.said}").exists()
+
+
+def test_claude_is_started_for_several_prompts() -> None:
+    """Claude's launch for a conversation takes prompt after prompt by messages, and keeps the user's own arguments."""
+    argv = claude.conversation_argv("claude", ["--model", "x"])
+    assert tuple(argv[-2:]) == ("--model", "x")
+    talk = claude.conversation(claude.plan_launch(LaunchRequest(argv, {}), None))
+    assert [len(talk.prompt(text)) for text in ("one", "two")] == [1, 1]

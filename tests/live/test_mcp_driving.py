@@ -67,3 +67,9 @@ def test_a_claude_drives_another_and_its_question_is_answered(
     if forms:
         fields = found["forms"][0]["requested_schema"]["properties"]
         assert fields["q1"]["enum"] == ["PostgreSQL", "SQLite"]
+
+
+def test_a_claude_gives_another_a_second_prompt(claude: Path, isolation: Isolation) -> None:
+    """The driven claude keeps its process and its conversation between two calls of session_drive."""
+    with fresh_sandbox() as sandbox:
+        assert play(sandbox, isolation, claude, "turns")["entries"] == []
