@@ -256,6 +256,11 @@ class RouteRow(_Row):
         return self
 
     @property
+    def is_native(self) -> bool:
+        """Whether it is the runtime's own ask tool, and not opask's."""
+        return self.id.partition("-")[0] == "native"
+
+    @property
     def levers(self) -> tuple[str, ...]:
         """Every lever that the row names, each once."""
         named = (

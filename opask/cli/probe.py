@@ -63,8 +63,8 @@ def run(args: argparse.Namespace) -> int:
     """Probe, and print what was found.
 
     Returns:
-        1 where a claim did not hold that the registry calls verified, or of a real model; else 0; 128+n where signal n
-        ended it.
+        1 where a claim did not hold of a route that the registry calls verified, or of a real model, or where all held
+        of a route that it calls refuted; else 0; 128+n where signal n ended it.
 
     Raises:
         OpaskError: it cannot be probed, or not be recorded.

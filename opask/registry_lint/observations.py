@@ -9,12 +9,14 @@ from typing import Any
 from opask.errors import OpaskError
 from opask.events import (
     AskToolMissing,
+    NativeAskRefused,
     QuestionAsked,
     QuestionCorrelated,
     SessionReady,
     ToolAnnounced,
     ToolFinished,
 )
+from opask.permissions import PermissionRequested
 from opask.recording import Entry, Recording
 from opask.registry_lint.evidence import Evidence, RecordingFile, texts
 from opask.registry_lint.rule import ObservationSubject, Problem, rule
@@ -95,6 +97,9 @@ def recording_bears_status(seen: ObservationSubject, evidence: Evidence) -> Iter
     played = _played(seen, evidence)
     if isinstance(played, OpaskError):
         yield Problem(f"its recording cannot be played to the adapter: {played}", _ANEW)
+    elif played is not None and seen.route.row.is_native:
+        if (against := _against_native(seen.row.status, played)) is not None:
+            yield Problem(f"it is called {seen.row.status}, and {against}", _ANEW)
     elif played is not None:
         missing = _missing_from_round_trip(played)
         if seen.row.status == "verified" and missing:
@@ -162,6 +167,27 @@ def _events(played: Any) -> Iterator[tuple[int, Any]]:
     for place, (_, events) in enumerate(played):
         for event in events:
             yield place, event
+
+
+def _against_native(status: str, played: Sequence[tuple[Entry, Sequence[Any]]]) -> str | None:
+    """Say what is against the status of an observation of the runtime's own ask tool.
+
+    It is refuted where the tool was called and the host was asked nothing. Where the host was asked, that shows no
+    answer either: opask denies the tool, so that nothing verifies it.
+    """
+    if status == "untested":
+        return None
+    if status == "verified":
+        return "opask denies the runtime's own ask tool, so that no recording shows it answered"
+    events = [event for _, event in _events(played)]
+    if not any(isinstance(event, ToolAnnounced) and event.ask == "native" for event in events):
+        return "its recording has no call of the runtime's own ask tool"
+    for event in events:
+        if isinstance(event, PermissionRequested) and event.ask == "native":
+            return "its recording shows the host asked, by a permission request"
+        if isinstance(event, NativeAskRefused) and event.channel == "elicitation":
+            return "its recording shows the host asked, by a form"
+    return None
 
 
 def _missing_from_round_trip(played: Sequence[tuple[Entry, Sequence[Any]]]) -> str | None:

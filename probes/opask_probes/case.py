@@ -17,6 +17,7 @@ from .model import Call, Expect, Step
 from .playing import Operator, Playing, Setting, Take, playing
 from .profiles import Mode, Profile
 from .scripts import MAIN, asked, scenario
+from .unaided import Unaided
 
 __all__ = ["Case"]
 
@@ -89,7 +90,7 @@ class Case:
     async def playing(
         self,
         *steps: Step,
-        operator: Operator,
+        operator: Operator | None,
         sub: tuple[Step, ...] = (),
         mode: Mode = "plain",
         env: Mapping[str, str] | None = None,
@@ -100,7 +101,7 @@ class Case:
 
         Args:
             steps: what the model says to the main agent.
-            operator: who answers.
+            operator: who answers; None for nobody.
             sub: what it says to the sub-agent.
             mode: how the runtime is launched.
             env: variables of its user.
@@ -110,8 +111,9 @@ class Case:
         launch = self.profile.launch(str(self.setting.program), MAIN, mode)
         if server is not None and self.profile.with_server is not None:
             launch = self.profile.with_server(launch, *server)
+        adapter = launch.adapted(self.setting.adapter)
         async with playing(
-            evolve(self.setting, adapter=launch.adapted(self.setting.adapter)),
+            evolve(self.setting, adapter=Unaided(adapter) if self.row.is_native else adapter),
             scenario("probe", *map(self.heard, steps), sub=tuple(map(self.heard, sub))),
             launch.argv,
             prompt=MAIN,
@@ -125,7 +127,7 @@ class Case:
             await run.prompt()
             yield run
 
-    async def run(self, *steps: Step, operator: Operator, **more: Any) -> Take:
+    async def run(self, *steps: Step, operator: Operator | None, **more: Any) -> Take:
         """Run the runtime to its end; see `playing` for the arguments."""
         async with self.playing(*steps, operator=operator, **more) as run:
             await run.to_the_end()

@@ -7,10 +7,12 @@ from typing import Final
 
 from attrs import field, frozen
 
+from opask.registry_schema import RouteRow
+
 from . import mishaps, scenarios
 from .case import Case
 
-__all__ = ["CLAIMS", "Claim"]
+__all__ = ["CLAIMS", "NATIVE_CLAIMS", "Claim", "claims_of"]
 
 
 def _always(case: Case) -> str | None:
@@ -125,3 +127,18 @@ CLAIMS: Final = (
         is_long=True,
     ),
 )
+"""What is tried where opask's tool is the route."""
+
+NATIVE_CLAIMS: Final = (
+    Claim(
+        id="own-tool",
+        says="A question by the runtime's own ask tool reaches the host that started it",
+        play=scenarios.own_tool,
+    ),
+)
+"""What is tried where the runtime's own ask tool is the route, and the host is one without opask."""
+
+
+def claims_of(row: RouteRow) -> tuple[Claim, ...]:
+    """Give the claims that are tried on a route."""
+    return NATIVE_CLAIMS if row.is_native else CLAIMS

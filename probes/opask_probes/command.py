@@ -16,7 +16,7 @@ from opask.registry import shipped_path
 from opask.versions import is_version
 
 from . import recordings
-from .claims import CLAIMS
+from .claims import CLAIMS, NATIVE_CLAIMS
 from .comparison import Comparison, compare
 from .install import install, installed
 from .live_model import live_probe
@@ -61,7 +61,7 @@ class Errand:
             raise OpaskError("a program has the version that it has: leave --version out, or --bin")
         if self.version is not None and not is_version(self.version):
             raise OpaskError(f"--version {self.version!r} is no version; name it exactly, such as 2.1.63")
-        known = [claim.id for claim in CLAIMS]
+        known = [claim.id for claim in (*CLAIMS, *NATIVE_CLAIMS)]
         for name in self.only:
             if name not in known:
                 raise OpaskError(f"there is no claim {name!r}; there is {', '.join(known)}")

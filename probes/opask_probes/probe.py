@@ -21,7 +21,7 @@ from opask.registry_schema import RouteRow, RuntimeRow
 from opask.versions import find_version
 
 from .case import Case
-from .claims import CLAIMS, Claim
+from .claims import Claim, claims_of
 from .playing import Setting
 from .profiles import Profile, profile
 from .runtimes import probed_runtime
@@ -106,8 +106,10 @@ class Report:
 
     @property
     def contradicts(self) -> bool:
-        """Whether a claim did not hold that the registry calls verified, or a real model was asked for."""
-        return (self.is_live or self.support.status == "verified") and self.count(NotHeld) > 0
+        """Whether what was found is against what the registry says, or a real model did not do what was asked for."""
+        if self.is_live or self.support.status == "verified":
+            return self.count(NotHeld) > 0
+        return self.support.status == "refuted" and self.count(Held) > 0 and not self.count(NotHeld)
 
     def to_json(self) -> dict[str, Any]:
         """Give the report as plain data."""
@@ -197,12 +199,21 @@ async def probe(
 
     Returns:
         What was found; whatever the runtime does is a finding, not an error.
+
+    Raises:
+        OpaskError: none of the claims that are named is about the route.
     """
     registry = registry or Registry.shipped()
     watch = watch or Watch()
+    claims = claims_of(case.row)
+    if only and not any(claim.id in only for claim in claims):
+        known = ", ".join(claim.id for claim in claims)
+        raise OpaskError(
+            f"{case.profile.runtime}/{case.profile.route} has no claim {', '.join(only)}; it has {known}"
+        )
     version = await version_of(case.setting.program, _row(registry, case.profile)[0])
     findings = []
-    for claim in CLAIMS:
+    for claim in claims:
         if only and claim.id not in only:
             continue
         reason = case.profile.unless.get(claim.id) or claim.unless(case)

@@ -20,6 +20,7 @@ from .comparison import CLAIMS_FIELD
 from .model import Step
 from .playing import Operator, Take
 from .probe import Report
+from .scenarios import own_question
 from .scripts import DATABASE, NAME, PARTS, REPORT, SUB, failed, given, says, two_given
 from .scrub import Scrubber
 from .verdicts import NotHeld, answered, correlated, sound
@@ -42,6 +43,8 @@ async def tour(case: Case) -> Take:
     Raises:
         RecordError: it did not go as it should.
     """
+    if case.row.is_native:
+        return await _native_tour(case)
     answers = {DATABASE: "SQLite", PARTS: ["API", "Docs"], NAME: _OWN_WORDS}
     expected: list[dict[str, Any]] = [{text: answer} for text, answer in answers.items()]
     steps: list[Step] = [
@@ -67,8 +70,18 @@ async def tour(case: Case) -> Take:
         expected.append({PARTS: ["API", "Docs"]})
         unknown = 0 if case.row.subagents_told is not False else 1
     take = await case.run(*steps, says("That is all.", expect=last), sub=sub, operator=Operator(answers))
-    if problems := [*sound(take), *answered(take, *expected), *correlated(take, unknown=unknown)]:
-        raise RecordError(f"the run that was to be recorded did not go as it should: {'; '.join(problems)}")
+    return _gone_well(take, [*sound(take), *answered(take, *expected), *correlated(take, unknown=unknown)])
+
+
+async def _native_tour(case: Case) -> Take:
+    """Run the runtime once, its agent asking by the runtime's own tool; whatever comes of that is what is recorded."""
+    take = await own_question(case)
+    return _gone_well(take, sound(take))
+
+
+def _gone_well(take: Take, problems: Iterable[str]) -> Take:
+    if said := "; ".join(problems):
+        raise RecordError(f"the run that was to be recorded did not go as it should: {said}")
     return take
 
 
@@ -166,6 +179,7 @@ def lines_of(case: Case, take: Take, report: Report) -> Iterable[str]:
         more={
             "platform": report.platform,
             "model": "scripted",
+            **({} if take.plan.questions else {"questions": False}),
             CLAIMS_FIELD: {finding.claim.id: finding.verdict.word for finding in report.findings},
         },
     )

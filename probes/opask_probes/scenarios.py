@@ -11,11 +11,22 @@ from opask.questions import Ask
 
 from . import foreign
 from .case import Case
-from .playing import Operator
+from .playing import Operator, Take
 from .scripts import DATABASE, NAME, PARTS, REPORT, SUB, asked, failed, given, says, two_given
-from .verdicts import answered, correlated, heard, of_a_sub_agent, sound, unasked
+from .verdicts import answered, correlated, heard, of_a_sub_agent, reached_host, sound, unasked
 
-__all__ = ["bypass", "foreign_server", "free_text", "multi", "native", "single", "sub_agent", "two"]
+__all__ = [
+    "bypass",
+    "foreign_server",
+    "free_text",
+    "multi",
+    "native",
+    "own_question",
+    "own_tool",
+    "single",
+    "sub_agent",
+    "two",
+]
 
 _OWN_WORDS = "MariaDB, the one in Zürich"
 _TOGETHER_S = 5.0
@@ -70,6 +81,23 @@ async def native(case: Case) -> list[str]:
     if not take.of(NativeAskRefused):
         problems.append(f"nothing tells that {call.tool} was refused")
     return problems
+
+
+async def own_tool(case: Case) -> list[str]:
+    """Call the runtime's own ask tool, where no host has taken it away."""
+    assert case.profile.native is not None
+    take = await own_question(case)
+    return [*sound(take), *reached_host(take, case.profile.native(DATABASE).tool)]
+
+
+async def own_question(case: Case) -> Take:
+    """Run a runtime as a host without opask does, its agent asking by the runtime's own tool."""
+    assert case.profile.native is not None
+    return await case.run(
+        says("I ask.", case.profile.native(DATABASE)),
+        says("I was told {{result}}", expect=given(error=None)),
+        operator=None,
+    )
 
 
 async def two(case: Case) -> list[str]:

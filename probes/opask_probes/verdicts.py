@@ -10,6 +10,7 @@ from attrs import field, frozen
 from opask.events import (
     AskToolMissing,
     MessageUnreadable,
+    NativeAskRefused,
     QuestionAsked,
     QuestionCorrelated,
     QuestionResolved,
@@ -18,6 +19,7 @@ from opask.events import (
     ToolFinished,
 )
 from opask.permissions import PermissionRequested
+from opask.registry_lint.evidence import texts
 
 from .playing import Take
 
@@ -30,6 +32,7 @@ __all__ = [
     "correlated",
     "heard",
     "of_a_sub_agent",
+    "reached_host",
     "sound",
     "unasked",
 ]
@@ -157,15 +160,36 @@ def of_a_sub_agent(take: Take, *, told: bool) -> Iterator[str]:
         yield "the row says that a sub-agent's question is not known to be one, and it is"
 
 
+def reached_host(take: Take, tool: str) -> Iterator[str]:
+    """Give what is wrong with a run in which a question by the runtime's own ask tool was to reach its host.
+
+    Args:
+        take: the run.
+        tool: the tool, as the model calls it.
+    """
+    requests = [request for request in take.of(PermissionRequested) if request.ask == "native"]
+    forms = [refusal for refusal in take.of(NativeAskRefused) if refusal.channel == "elicitation"]
+    if requests or forms:
+        return
+    scripted = [one["body"] for one in take.exchanges if one["kind"] == "scripted"]
+    if not any(tool in texts(body.get("tools")) for body in scripted):
+        yield f"the agent is not offered {tool}"
+    yield f"the host was asked nothing, and the agent went on: {_last_words(take)[:_LONG]!r}"
+
+
 def heard(take: Take, *words: str) -> Iterator[str]:
     """Give what is wrong with a run whose last words were to have these in them."""
-    texts: list[str] = []  # it may come in pieces
-    for event in take.events:
-        if isinstance(event, ToolAnnounced | ToolFinished):
-            texts.clear()
-        elif isinstance(event, TextSaid) and event.agent_id is None:
-            texts.append(event.text)
-    last = "".join(texts)
+    last = _last_words(take)
     for word in words:
         if word not in last:
             yield f"the agent's last words lack {word!r}: {last[:_LONG]!r}"
+
+
+def _last_words(take: Take) -> str:
+    pieces: list[str] = []  # it may come in pieces
+    for event in take.events:
+        if isinstance(event, ToolAnnounced | ToolFinished):
+            pieces.clear()
+        elif isinstance(event, TextSaid) and event.agent_id is None:
+            pieces.append(event.text)
+    return "".join(pieces)

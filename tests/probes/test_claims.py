@@ -13,7 +13,7 @@ from attrs import evolve
 from fake_claude import fake_claude_at
 from opask.driver import Bounds
 from opask_probes.case import Case
-from opask_probes.claims import CLAIMS, Claim
+from opask_probes.claims import CLAIMS, NATIVE_CLAIMS, Claim
 from opask_probes.playing import Operator
 from opask_probes.probe import Finding, Watch, case_of, probe, try_claim
 from opask_probes.profiles import LongWait
@@ -177,4 +177,4 @@ def test_the_page_has_every_claim() -> None:
     """docs/probes.md lists the claims as they are."""
     page = (Path(__file__).resolve().parents[2] / "docs/probes.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([\w-]+)` \| (.+)\. \|$", page, re.MULTILINE)
-    assert rows == [(claim.id, claim.says) for claim in CLAIMS]
+    assert rows == [(claim.id, claim.says) for claim in (*CLAIMS, *NATIVE_CLAIMS)]

@@ -18,6 +18,7 @@ from opask.errors import UnknownRuntimeError
 from opask.events import (
     AskToolMissing,
     Event,
+    NativeAskRefused,
     QuestionAsked,
     QuestionCorrelated,
     SessionReady,
@@ -66,6 +67,11 @@ class AcmeConversation:
                     tool=self.calls[message["done"]], tool_call_id=message["done"], is_error=message["failed"]
                 )
             ]
+        if "permit" in message:
+            tool = self.calls[message["permit"]]
+            return [PermissionRequested(request_id="r1", tool=tool, ask="native" if "Ask" in tool else None)]
+        if "form" in message:
+            return [NativeAskRefused(tool=self.calls[message["form"]], channel="elicitation")]
         if "late" in message:
             return [QuestionCorrelated(question_id="q1", tool_call_id=message["late"])]
         return []
@@ -268,6 +274,17 @@ def refute(bench: Bench) -> None:
     bench.lines[5]["message"]["outcome"] |= {"outcome": "timed_out", "answers": None}
 
 
+def refute_native(bench: Bench) -> None:
+    """Have the route be the native ask tool, refuted: its call comes to its end, and the host is asked nothing."""
+    bench.route.update(id="native", status="refuted", spellings={"model": "AskAcme"})
+    bench.seen["status"] = "refuted"
+    bench.lines[0].update(route="native", questions=False)
+    bench.lines[1:] = [
+        entry("runtime", {"call": "c1", "tool": "AskAcme"}),
+        entry("runtime", {"done": "c1", "failed": False, "result": "You were answered: ."}),
+    ]
+
+
 def untest(bench: Bench) -> None:
     """Call the route and its observation untested."""
     bench.route["status"] = bench.seen["status"] = "untested"
@@ -353,6 +370,21 @@ FIRES: dict[str, dict[str, Change]] = {
         "refuted, and it works": together(
             lambda bench: bench.route.update(status="refuted"),
             lambda bench: bench.seen.update(status="refuted"),
+        ),
+        "the native tool refuted, and never called": together(refute_native, lambda bench: drop(bench, 1, 2)),
+        "refuted, and another tool called": together(
+            refute_native, lambda bench: bench.lines[1]["message"].update(tool="Bash")
+        ),
+        "refuted, and its host asked for permission": together(
+            refute_native, lambda bench: bench.lines.insert(2, entry("runtime", {"permit": "c1"}))
+        ),
+        "refuted, and its host given a form": together(
+            refute_native, lambda bench: bench.lines.insert(2, entry("runtime", {"form": "c1"}))
+        ),
+        "the native tool verified": together(
+            refute_native,
+            lambda bench: bench.route.update(status="verified"),
+            lambda bench: bench.seen.update(status="verified"),
         ),
     },
     "recording-shows-version": {
@@ -453,6 +485,17 @@ QUIET: dict[str, dict[str, Change]] = {
         "a second ask that nobody answered": lambda bench: ask_again(bench),
         "an answer with a quotation mark": lambda bench: answer(bench, 'the "new" one'),
         "refuted, and it does not work": refute,
+        "the native tool refuted, which answered itself": refute_native,
+        "the native tool refuted, its host asked about another": together(
+            refute_native,
+            lambda bench: bench.lines.insert(1, entry("runtime", {"call": "c0", "tool": "Bash"})),
+            lambda bench: bench.lines.insert(2, entry("runtime", {"permit": "c0"})),
+        ),
+        "the native tool untested, its host asked": together(
+            refute_native,
+            untest,
+            lambda bench: bench.lines.insert(2, entry("runtime", {"permit": "c1"})),
+        ),
         "untested, whatever it shows": together(untest, lambda bench: drop(bench, 4, 5)),
         "no adapter to read it with": lambda bench: setattr(bench, "adapter", None),
     },

@@ -7,16 +7,21 @@ from typing import Final
 
 from opask.errors import OpaskError
 
-from .claude import CLAUDE, CLAUDE_HTTP
-from .kimi import KIMI, KIMI_CLI, KIMI_PRINT
-from .omp import OMP, OMP_DEVICE
+from .claude import CLAUDE, CLAUDE_HTTP, CLAUDE_NATIVE
+from .kimi import KIMI, KIMI_CLI, KIMI_NATIVE, KIMI_NATIVE_PRINT, KIMI_PRINT
+from .omp import OMP, OMP_DEVICE, OMP_NATIVE
 from .terms import Device, Launch, LongWait, Mode, Profile
 
 __all__ = ["PROFILES", "Device", "Launch", "LongWait", "Mode", "Profile", "profile"]
 
 PROFILES: Final[Mapping[tuple[str, str], Profile]] = {
     (one.runtime, one.route): one
-    for one in (CLAUDE, CLAUDE_HTTP, KIMI, KIMI_PRINT, KIMI_CLI, OMP, OMP_DEVICE)
+    for one in (
+        *(CLAUDE, CLAUDE_HTTP, CLAUDE_NATIVE),
+        *(KIMI, KIMI_PRINT, KIMI_NATIVE, KIMI_NATIVE_PRINT),
+        KIMI_CLI,
+        *(OMP, OMP_DEVICE, OMP_NATIVE),
+    )
 }
 
 

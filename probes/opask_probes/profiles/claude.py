@@ -13,7 +13,7 @@ from opask_probes.scripts import QUESTIONS
 
 from .terms import Launch, LongWait, Mode, Profile
 
-__all__ = ["CLAUDE", "CLAUDE_HTTP"]
+__all__ = ["CLAUDE", "CLAUDE_HTTP", "CLAUDE_NATIVE"]
 
 _STREAM: Final = ("--output-format", "stream-json", "--verbose")
 _CONTROL: Final = ("--input-format", "stream-json", *_STREAM, "--permission-prompt-tool", "stdio")
@@ -27,6 +27,11 @@ def _launch(program: str, prompt: str, mode: Mode) -> Launch:
             return Launch((program, "-p", prompt, *_STREAM, "--permission-mode", "bypassPermissions"))
         case "interruptible":  # a turn in text mode ends only with its process
             return Launch((program, "-p", *_CONTROL))
+
+
+def _launch_allowing_native(program: str, prompt: str, mode: Mode) -> Launch:
+    launch = _launch(program, prompt, mode)
+    return evolve(launch, argv=(*launch.argv, "--allowedTools=AskUserQuestion"))
 
 
 def _sub_agent(prompt: str) -> Call:
@@ -75,3 +80,6 @@ CLAUDE_HTTP: Final = evolve(
     unless={"slow-start": "over HTTP no ask server is started"},
     long_wait=LongWait(330, "a call whose event stream is silent for 300 s is given up"),
 )
+
+# No terminal and no permission channel; allowed, so that it is not for want of a permission that it fails.
+CLAUDE_NATIVE: Final = evolve(CLAUDE, route="native", launch=_launch_allowing_native)

@@ -14,7 +14,7 @@ from opask_probes.scripts import QUESTIONS
 from .acp import launched_by, with_server
 from .terms import Launch, LongWait, Mode, Profile
 
-__all__ = ["KIMI", "KIMI_CLI", "KIMI_PRINT"]
+__all__ = ["KIMI", "KIMI_CLI", "KIMI_NATIVE", "KIMI_NATIVE_PRINT", "KIMI_PRINT"]
 
 _SETTINGS: Final = ".kimi-code/config.toml"
 _CLI_SETTINGS: Final = ".kimi/config.toml"
@@ -63,6 +63,8 @@ KIMI: Final = Profile(
 )
 
 KIMI_PRINT: Final = evolve(KIMI, route="mcp-stdio-print", launch=_print, with_server=_print_with_server)
+KIMI_NATIVE: Final = evolve(KIMI, route="native")
+KIMI_NATIVE_PRINT: Final = evolve(KIMI_PRINT, route="native-print")
 
 # -- Kimi CLI ----------------------------------------------------------------------------------------------------------
 

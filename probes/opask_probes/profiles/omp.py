@@ -15,7 +15,7 @@ from opask_probes.scripts import QUESTIONS
 from .acp import launched_by, with_server
 from .terms import Device, Launch, LongWait, Profile
 
-__all__ = ["OMP", "OMP_DEVICE"]
+__all__ = ["OMP", "OMP_DEVICE", "OMP_NATIVE"]
 
 
 def _bypass(launch: Launch) -> Launch:
@@ -51,3 +51,5 @@ OMP_DEVICE: Final = evolve(
     # A description stands behind the address in omp's own list; the clause names the address, too.
     device=Device(lambda tool: f"{DEVICE}{tool} — ", _written),
 )
+
+OMP_NATIVE: Final = evolve(OMP, route="native")
