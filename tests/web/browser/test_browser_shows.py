@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -183,3 +184,41 @@ def test_the_browser_places_cards_as_the_library_does(stand: Stand, page: Page) 
     )
     wanted = [item.entry.id if isinstance(item, Card) else item.position for item in placed.items]
     assert given == [wanted, [card.entry.id for card in placed.pinned]]
+
+
+def test_notifications_are_asked_for_by_a_button(stand: Stand, page: Page) -> None:
+    """No notification without the button; with it, a question that comes in while another window is in front shows one."""
+    page.context.grant_permissions(["notifications"], origin=stand.url.rstrip("/"))
+    page.evaluate(
+        "() => { window.shown = []; document.hasFocus = () => false;"
+        " window.Notification = class extends Notification {"
+        " constructor(title, options) { super(title, options); shown.push([title, options.body]) } } }"
+    )
+    expect(page.get_by_text("Nothing waits for you")).to_be_visible()
+    actor = stand.begin(title="Set up the service")
+    stand.asks(actor, NAME)
+    card_in(page)
+    assert page.evaluate("shown") == []
+    page.get_by_role("button", name="Notify me").click()
+    expect(page.get_by_role("button", name="Notifications: on")).to_be_visible()
+    stand.asks(actor, question(HOSTILE, header="Hostile"))
+    page.wait_for_function("shown.length === 1")
+    assert page.evaluate("shown") == [["Hostile", f"Set up the service\n{shorten(HOSTILE, 200)}"]]
+    page.get_by_role("button", name="Notifications: on").click()
+    expect(page.get_by_role("button", name="Notify me")).to_be_visible()
+
+
+def test_the_time_that_is_left_is_shown(stand: Stand, page: Page) -> None:
+    """A card counts down, more urgently towards the end, and says so when the time is up."""
+    page.clock.install()
+    stand.asks(stand.begin(), NAME, wait=timedelta(minutes=5))
+    card = card_in(page)
+    expect(card.locator(".left")).to_have_text(re.compile(r"^[45]:\d\d left$"))
+    expect(card).to_have_attribute("data-urgency", "calm")
+    page.clock.fast_forward(timedelta(minutes=4, seconds=10) // timedelta(milliseconds=1))
+    expect(card).to_have_attribute("data-urgency", "hurry")
+    expect(card.locator(".age")).to_have_text("asked 4 min ago")
+    page.clock.fast_forward(40_000)
+    expect(card).to_have_attribute("data-urgency", "last")
+    page.clock.fast_forward(20_000)
+    expect(card.locator(".left")).to_have_text("time is up")

@@ -10,6 +10,7 @@ import { Keys } from "./keys.js";
 import { Notifier } from "./notify.js";
 import { SessionView } from "./session.js";
 import { Cards } from "./stage.js";
+import { everySecond } from "./ticker.js";
 import { Waiting } from "./waiting.js";
 import { announcement, sessionName, span, standing } from "./wording.js";
 
@@ -105,6 +106,7 @@ export class App {
     hear("closed", (ask) => this.#tellStanding(ask));
     hear("settled", (ask) => this.#tellStanding(ask));
     window.addEventListener("hashchange", () => this.#go());
+    everySecond(() => this.#draw()); // ages
     this.#go();
     this.#readSessions();
   }

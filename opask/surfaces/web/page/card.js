@@ -187,6 +187,7 @@ export class Card {
     const session = sessionHref
       ? h("a", { href: sessionHref(ask.session_id), dir: "auto" }, name)
       : h("span", { dir: "auto" }, name);
+    setAttribute(this.#who, "data-sub-agent", agent !== "");
     const text = [agent, shorten(ask.runtime, 32)].filter(Boolean).join(" · ");
     if (this.#who.textContent !== `${name}${text}`) fill(this.#who, session, h("span", { class: "agent" }, text));
   }

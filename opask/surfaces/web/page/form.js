@@ -144,7 +144,7 @@ export class Form {
         {},
         h("h3", { class: "tag", dir: "auto" }, name),
         several && h("span", { class: "place" }, `${at + 1} of ${this.#ask.questions.length}`),
-        question.multiSelect && question.options.length > 0 && h("span", { class: "place" }, "choose any number"),
+        question.multiSelect && question.options.length > 0 && h("span", { class: "place" }, "Choose any number"),
         several && question.options.length > 0 && clear,
       ),
       h("div", { class: "text", id: textId, dir: "auto" }, ...prose(question.question)),

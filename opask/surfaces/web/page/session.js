@@ -7,6 +7,7 @@ import { Feed } from "./feed.js";
 import { inertLine, shorten } from "./inert.js";
 import { lines } from "./log.js";
 import { place } from "./place.js";
+import { everySecond } from "./ticker.js";
 import { isOpen } from "./types.js";
 import { sessionName, span } from "./wording.js";
 
@@ -75,6 +76,7 @@ export class SessionView {
     cards.inbox.addEventListener("change", () => this.#soon(), { signal });
     cards.inbox.addEventListener("connection", () => this.#reread(), { signal });
     document.addEventListener("visibilitychange", () => this.#follow(), { signal });
+    signal.addEventListener("abort", everySecond(() => this.#head()));
     this.#head();
     this.#read();
   }
