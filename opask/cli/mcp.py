@@ -26,6 +26,8 @@ EXAMPLE = "opask mcp --runtime claude --args 'claude=--permission-mode acceptEdi
 _WAIT_S = 300.0
 _TOKEN = "OPASK_MCP_TOKEN"  # noqa: S105 - where the token is
 _TOKEN_MIN = 16
+_PORT = 8788
+_PORTS = 65_535
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -134,12 +136,14 @@ def _address(args: argparse.Namespace) -> HttpAddress | None:
         if args.port is not None:
             raise UsageError("--port is for --http")
         return None
+    if args.port is not None and not 0 <= args.port <= _PORTS:
+        raise UsageError(f"--port {args.port}: has to be from 0 to {_PORTS}")
     from opask.surfaces.mcp import HttpAddress
 
     token = os.environ.get(_TOKEN)
     if token is not None and len(token) < _TOKEN_MIN:
         raise UsageError(f"{_TOKEN}: has to be a token of {_TOKEN_MIN} characters or more")
-    return HttpAddress.listen(8788 if args.port is None else args.port, token)
+    return HttpAddress.listen(_PORT if args.port is None else args.port, token)
 
 
 def run(args: argparse.Namespace) -> int:

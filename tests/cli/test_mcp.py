@@ -15,6 +15,7 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.streams.buffered import BufferedByteReceiveStream
 from httpx2 import AsyncClient
 from mcp import Client, StdioServerParameters
 from mcp.client.context import ClientRequestContext
@@ -231,6 +232,69 @@ async def test_an_answer_by_another_process_is_seen_by_a_client_that_waits(serve
         assert (await store.entry(entry.id)).by == "web:alice"
 
 
+@asynccontextmanager
+async def web(server: Served) -> AsyncIterator[AsyncClient]:
+    """Serve the page over a server's inbox; give a client that is signed in there."""
+    argv = [sys.executable, "-c", *main_of(), "serve", "--inbox", str(server.inbox), "--port", "0"]
+    env = {**os.environ, "XDG_STATE_HOME": str(server.folder), "XDG_RUNTIME_DIR": str(server.folder)}
+    failure: Exception | None = None
+    async with await anyio.open_process(argv, stdin=subprocess.DEVNULL, stderr=None, env=env) as page:
+        assert page.stdout is not None
+        link = (await BufferedByteReceiveStream(page.stdout).receive_until(b"\n", 4096)).decode()
+        url, _, token = link.partition("?token=")
+        try:
+            async with AsyncClient(base_url=url, headers={"Authorization": f"Bearer {token}"}) as client:
+                yield client
+        except Exception as error:  # raised below, once the page has ended
+            failure = error
+        page.terminate()
+    if failure is not None:
+        raise failure
+
+
+async def test_a_question_answered_on_the_web_is_seen_by_both(tmp_path: Path) -> None:
+    """While the client waits with a form open the page answers: the agent goes on, and both say that it was the web."""
+    shown = anyio.Event()
+
+    async def fill_in(params: ElicitRequestParams) -> ElicitResult:
+        shown.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    server = Served(tmp_path)
+    results: list[dict[str, Any]] = []
+    async with server.client("legacy", fill_in) as client, web(server) as page:
+
+        async def drives() -> None:
+            results.append(await call(client, "session_drive", **GO, max_wait_s=60))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(drives)
+            await shown.wait()
+            (asked,) = (await page.get("api/asks")).json()["asks"]
+            answers = [{"labels": ["SQLite"]}, {"selected": [0, 2]}]
+            body = {"session_id": asked["session_id"], "answers": answers}
+            response = await page.post(f"api/asks/{asked['id']}/answer", json=body)
+            assert response.status_code == 200
+        assert results[0]["text"] == SAID
+        assert [one["by"] for one in results[0]["resolved"]] == ["web"]
+        entry = (await page.get(f"api/asks/{asked['id']}")).json()["ask"]
+        assert (entry["state"], entry["by"]) == ("delivered", "web")
+
+
+async def test_the_web_is_told_that_the_client_was_faster(tmp_path: Path) -> None:
+    """After the client's answer the page's own is refused, with whose it was."""
+    server = Served(tmp_path)
+    async with server.client("2026-07-28") as client, web(server) as page:
+        asked = await call(client, "session_drive", **GO)
+        await call(client, "session_answer", question_id=asked["question_id"], skip=True)
+        body = {"session_id": asked["session_id"], "answers": [{"selected": [0]}, None]}
+        response = await page.post(f"api/asks/{asked['question_id']}/answer", json=body)
+        assert response.status_code == 409
+        entry = response.json()["error"]["ask"]
+        assert (entry["state"], entry["by"]) == ("skipped", "mcp:tester")
+
+
 HELLO = (
     {
         "id": 0,
@@ -388,6 +452,7 @@ async def test_a_signal_ends_the_http_server_with_a_call_under_way(tmp_path: Pat
     ("given", "told"),
     [
         (["--port", "1"], "--port is for --http"),
+        (["--http", "--port", "70000"], "--port 70000: has to be from 0 to 65535"),
         (["--runtime", "nope"], "--runtime nope: no adapter serves it; there is: "),
         (["--bin", "claude"], "--bin claude: has to be NAME=…"),
         (
