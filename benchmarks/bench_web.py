@@ -1,0 +1,290 @@
+"""The web surface's figures, each a ratio to a baseline that was measured in turn with it.
+
+A page's click is an HTTP request on a kept connection, and a page that watches is a bare socket that reads its feed:
+no browser takes part. Prints a table; ``--json FILE`` also writes the figures with their quartiles. ``--check`` exits
+with 1 where a target is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import json
+import os
+import platform
+import resource
+import selectors
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from measuring import Figure, Interleaved, Target, table
+from opask import Ask, Option, Question
+from opask.inbox import Entry, EntryChanged, SqliteStore, Update
+from programs import CALL, Controlled, spawned
+
+_CLICK_S = 0.02  # an operator is no faster; the host has stored the question's event by then
+_PAGES = 1000
+_FILES = 4 * _PAGES
+_WAIT_S = 30.0
+_QUESTION = Question(
+    "Which database should the service use?", "Database", (Option("PostgreSQL"), Option("SQLite"))
+)
+
+
+class Server:
+    """A process of `opask serve` on an inbox."""
+
+    def __init__(self, inbox: Path) -> None:
+        self._process = subprocess.Popen(
+            [Path(sys.executable).with_name("opask"), "serve", "--port", "0", "--inbox", inbox],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        url, _, token = self._process.stdout.readline().strip().partition("/?token=")
+        self.port = int(url.rpartition(":")[2])
+        self.head = f"Host: 127.0.0.1:{self.port}\r\nAuthorization: Bearer {token}\r\n"
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        self._process.communicate()
+
+    def connected(self) -> socket.socket:
+        """Open a connection."""
+        opened = socket.create_connection(("127.0.0.1", self.port), timeout=_WAIT_S)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return opened
+
+    def memory(self) -> float:
+        """Return what memory it uses, in MiB."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text(encoding="ascii")
+        (line,) = (line for line in status.splitlines() if line.startswith("VmRSS:"))
+        return int(line.split()[1]) / 1024
+
+
+class Pages:
+    """So many open feeds of a server."""
+
+    def __init__(self, server: Server, count: int) -> None:
+        self._sockets: list[socket.socket] = []
+        self._selector = selectors.DefaultSelector()
+        for _ in range(count):
+            page = server.connected()
+            page.sendall(f"GET /api/feed HTTP/1.1\r\n{server.head}\r\n".encode())
+            self._sockets.append(page)
+            self._selector.register(page, selectors.EVENT_READ)
+        self.hear(b"event: snapshot")
+
+    def hear(self, what: bytes) -> None:
+        """Read until each of them has been sent something."""
+        seen = dict.fromkeys(self._sockets, b"")
+        while seen:
+            ready = self._selector.select(_WAIT_S)
+            if not ready:
+                raise RuntimeError(f"{len(seen)} pages were not told")
+            for key, _ in ready:
+                page = key.fileobj
+                assert isinstance(page, socket.socket)
+                data = page.recv(1 << 16)
+                if not data:
+                    raise RuntimeError("a feed has ended")
+                if page in seen:
+                    seen[page] = seen[page][-4096:] + data
+                    if what in seen[page]:
+                        del seen[page]
+
+    def close(self) -> None:
+        """Close them."""
+        self._selector.close()
+        for page in self._sockets:
+            page.close()
+
+
+def _response(connection: socket.socket) -> bytes:
+    """Read one response whole; return its head."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        data += connection.recv(1 << 16)
+    head, _, body = data.partition(b"\r\n\r\n")
+    length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+    while len(body) < length:
+        body += connection.recv(1 << 16)
+    return head
+
+
+def _raw(file: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(file, isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("CREATE TABLE asks (id INTEGER PRIMARY KEY, ask TEXT, reply TEXT)")
+    connection.execute("INSERT INTO asks VALUES (1, 'x', NULL)")
+    return connection
+
+
+def answers(folder: Path, portal: BlockingPortal, rounds: int) -> Iterator[Figure]:
+    """Measure from an answer's request to the tool result that the agent of another process reads."""
+    raw = _raw(folder / "raw.db")
+    bell = f"{folder}/bell"
+    numbers = itertools.count(100)
+
+    async def pending(watch: AsyncIterator[Update]) -> Entry:
+        async for update in watch:
+            if isinstance(update, EntryChanged) and update.entry.state == "pending":
+                return update.entry
+        raise AssertionError
+
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(Server(folder / "shared.db"))
+        host = stack.enter_context(Controlled("inbox_host.py", "opask", str(folder / "shared.db")))
+        client = stack.enter_context(spawned(host.ready["command"]))[0]
+        client.list_tools()
+        store = stack.enter_context(portal.wrap_async_context_manager(SqliteStore(folder / "shared.db")))
+        watch = store.watch()
+        page = Pages(server, 1)
+        stack.callback(page.close)
+        click = stack.enter_context(server.connected())
+        waiting = stack.enter_context(Controlled("inbox_host.py", "bare", str(folder / "raw.db"), bell))
+        rings = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+        stack.callback(rings.sendto, b".", bell)
+
+        def ours() -> float:
+            client.send(CALL(next(numbers)))
+            entry = portal.call(pending, watch)
+            page.hear(b'"state":"pending"')
+            time.sleep(_CLICK_S)
+            body = json.dumps({"session_id": entry.session_id, "answers": [{"selected": [0]}]})
+            request = (
+                f"POST /api/asks/{entry.id}/answer HTTP/1.1\r\n{server.head}"
+                f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}"
+            )
+            begin = time.perf_counter()
+            click.sendall(request.encode())
+            line = client.line()
+            took = (time.perf_counter() - begin) * 1000
+            if b'"PostgreSQL"' not in line or b" 200 " not in _response(click):
+                raise RuntimeError(f"not answered: {line[:300]!r}")
+            page.hear(b'"state":"delivered"')
+            return took
+
+        def bare() -> float:
+            begin = time.perf_counter()
+            raw.execute("BEGIN IMMEDIATE")
+            raw.execute("UPDATE asks SET reply = ? WHERE id = 1", (str(next(numbers)),))
+            raw.execute("COMMIT")
+            rings.sendto(b"!", bell)
+            waiting.heard()
+            return (time.perf_counter() - begin) * 1000
+
+        turns = Interleaved()
+        turns.add("ours", ours)
+        turns.add("bare", bare)
+        turns.run(rounds)
+    raw.close()
+    yield Figure.of_pairs(
+        "an answer, from its request to the agent's tool result",
+        "ms",
+        turns.pairs("ours", "bare"),
+        against="commit, wake another process by a datagram, read there",
+        target=Target("ratio", 3),
+    )
+
+
+def pages(folder: Path, portal: BlockingPortal, rounds: int) -> Iterator[Figure]:
+    """Measure how long a change takes to reach all who watch a server, and what memory they take there."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(_FILES, hard), hard))
+    numbers = itertools.count()
+    turns = Interleaved()
+    rounds = max(10, rounds // 5)
+    memory: list[float] = []
+    with contextlib.ExitStack() as stack:
+        for count in (_PAGES, 1):
+            inbox = folder / f"{count}.db"
+            server = stack.enter_context(Server(inbox))
+            store = stack.enter_context(portal.wrap_async_context_manager(SqliteStore(inbox)))
+            host = portal.call(store.join)
+            watching = Pages(server, count)
+            stack.callback(watching.close)
+
+            def told(watching: Pages, store: SqliteStore, host_id: str) -> float:
+                number = next(numbers)
+                now = datetime.now(UTC)
+                ask = Ask(f"ask{number}-", "bench", (_QUESTION,), now, now + timedelta(hours=1))
+                begin = time.perf_counter()
+                portal.call(store.put, ask, host_id)
+                watching.hear(ask.id.encode())
+                return (time.perf_counter() - begin) * 1000
+
+            turns.add(str(count), partial(told, watching, store, host.id))
+            memory.append(server.memory())
+        turns.run(rounds)
+    yield Figure.of_pairs(
+        f"a change, from its commit to {_PAGES} open pages",
+        "ms",
+        turns.pairs(str(_PAGES), "1"),
+        against="to one page",
+        note="the reader of all pages is one process on the same cores",
+    )
+    yield Figure.of_pairs(
+        f"memory of a server with {_PAGES} open pages", "MiB", [(memory[0], memory[1])], against="with one"
+    )
+
+
+GROUPS: dict[str, Callable[[Path, BlockingPortal, int], Iterator[Figure]]] = {
+    "answers": answers,
+    "pages": pages,
+}
+
+
+def main() -> int:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", action="append", choices=GROUPS, help="this group; may be given again")
+    parser.add_argument("--rounds", type=int, default=100, help="pairs of samples (100)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
+    parser.add_argument("--check", action="store_true", help="exit with 1 where a target is missed")
+    options = parser.parse_args()
+    load = [os.getloadavg()[0]]
+    figures: list[Figure] = []
+    for name in options.only or GROUPS:
+        with (
+            tempfile.TemporaryDirectory(prefix="opask-bench-") as folder,
+            start_blocking_portal("asyncio") as portal,
+        ):
+            figures += GROUPS[name](Path(folder), portal, options.rounds)
+    load.append(os.getloadavg()[0])
+    print(table(figures))
+    print(
+        f"\n{platform.system()}, {os.cpu_count()} cores; load at the start {load[0]:.2f}, at the end {load[1]:.2f}"
+    )
+    if options.json:
+        report: dict[str, Any] = {
+            "load": load,
+            "figures": [asdict(figure) | {"met": figure.met} for figure in figures],
+        }
+        options.json.write_text(json.dumps(report, indent=1) + "\n")
+    missed = [figure for figure in figures if figure.met is False]
+    return 1 if options.check and missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
