@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from attrs import Factory, field, frozen
+from attrs import Factory, evolve, field, frozen
 
 from opask.proposals import Effect
 
@@ -38,6 +38,7 @@ class Tools:
 
     Args:
         reads: those that change nothing, whatever their arguments.
+        reads_with: those that change nothing as long as they have no other arguments than these.
         external: those that reach other machines.
         shells: those that run shell commands.
     """
@@ -45,11 +46,12 @@ class Tools:
     reads: frozenset[str] = field(default=frozenset(), converter=_names)
     external: frozenset[str] = field(default=frozenset(), converter=_names)
     shells: Mapping[str, ShellTool] = Factory(dict)
+    reads_with: Mapping[str, frozenset[str]] = Factory(dict)
 
     def with_names(self, *, reads: Iterable[str] = (), external: Iterable[str] = ()) -> Tools:
         """Return the table with more tools in it, such as those of the host's own MCP servers."""
         added = frozenset(external)
-        return Tools((self.reads | frozenset(reads)) - added, self.external | added, self.shells)
+        return evolve(self, reads=(self.reads | frozenset(reads)) - added, external=self.external | added)
 
 
 @frozen
@@ -73,6 +75,9 @@ class Finding:
             return cls("external", f"use {tool}")
         if tool in tools.reads:
             return cls("read", f"use {tool}")
+        if tool in tools.reads_with:
+            other = sorted((arguments or {}).keys() - tools.reads_with[tool])
+            return cls("write" if other else "read", f"use {tool}", ", ".join(other))
         if tool not in tools.shells:
             return cls("write", f"use {tool}" if tool else "use a tool that the runtime does not name")
         shell, given = tools.shells[tool], arguments or {}

@@ -49,6 +49,8 @@ class LaunchRequest:
         cwd: where the agent is to work, absolute; needed by protocols that name the folder in-band (ACP).
         folder: a private folder (0700) for files of the launch; the session gives its own where this is None.
         version: the runtime's version, where it is known; the session gives the one that it was attached with.
+        read_only: whether the agent starts with a read-only floor: nothing may be changed that a policy does not let
+            through, such as `opask.write_gate.WriteGate`. A runtime that cannot hold that is not launched.
     """
 
     argv: tuple[str, ...] = field(converter=_strings)
@@ -58,6 +60,7 @@ class LaunchRequest:
     cwd: Path | None = field(default=None, converter=_path)
     folder: Path | None = field(default=None, converter=_path)
     version: str | None = None
+    read_only: bool = False
 
 
 @frozen
@@ -185,6 +188,7 @@ class LaunchPlan:
             is ended, and its exit code says nothing of its work.
         unknowns: what nobody has seen of this runtime, in sentences for a person.
         overlays: made by the session's `plan_launch` before it returns, gone with the session.
+        read_only: whether every call that may change something comes to this process before it runs.
     """
 
     argv: tuple[str, ...] = field(converter=_strings)
@@ -208,3 +212,4 @@ class LaunchPlan:
     serves: bool = False
     unknowns: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
     overlays: tuple[Overlay, ...] = field(default=(), converter=tuple[Overlay, ...])
+    read_only: bool = False

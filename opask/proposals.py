@@ -115,9 +115,11 @@ def write_question(
     """
     text = f"The agent wants to {inert_line(what)}. Allow this write action?"
     if effect == "external":
-        text += " It reaches beyond this machine, or cannot be taken back; each such action is asked about."
+        text += (
+            "\nIt may reach beyond this machine, or cannot be taken back: each such action is asked about."
+        )
     if why:
-        text += f" ({inert_line(why)})"
+        text += f"\nWhy it is no read: {inert_line(why)}"
     options: list[tuple[Option, Scope | None]] = [(_SCOPES[scope], scope) for scope in write_scopes(effect)]
     options.append((_DENY, None))
     return _question(text, "Write action", arguments, options)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from opask.effects import Tools
 from opask.launch import Change, Endpoint, LaunchPlan, LaunchRequest
 from opask.names import ToolName
 from opask_claude.arguments import CommandLine
 from opask_claude.conversation import ClaudeConversation
+from opask_claude.floor import TOOLS
 from opask_claude.launch import CHANGES, plan_launch, resumes
 from opask_claude.tools import RUNTIME, spelling
 
@@ -27,6 +29,11 @@ class ClaudeAdapter:
     def changes(self) -> Mapping[str, Change]:
         """Every lever that a launch may pull, by name; the registry's linter holds the rows' levers against it."""
         return CHANGES
+
+    @property
+    def tools(self) -> Tools:
+        """What the CLI's own tools change, for `opask.write_gate.WriteGate`."""
+        return TOOLS
 
     def spellings(self, name: ToolName, /) -> Mapping[str, str]:
         """Return an MCP tool's name as the model, the events and the permission requests have it."""

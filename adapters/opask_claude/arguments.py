@@ -145,6 +145,16 @@ class CommandLine:
         """Return the command line with more options, each complete in itself (``--name=value``)."""
         return CommandLine((*self.argv[: self.end], *options, *self.argv[self.end :]))
 
+    def without(self, name: str) -> CommandLine:
+        """Return the command line without an option, wherever it stands."""
+        gone = {
+            at
+            for argument in self.arguments
+            if argument.name == name
+            for at in range(argument.start, argument.end)
+        }
+        return CommandLine(value for at, value in enumerate(self.argv) if at not in gone)
+
     def with_value(self, name: str, value: str) -> CommandLine:
         """Return the command line with the value that counts for an option replaced, or the option added."""
         found = [argument for argument in self.arguments if argument.name == name]

@@ -25,6 +25,7 @@ from opask.errors import LaunchError
 from opask.events import (
     AskToolMissing,
     Event,
+    GateMissing,
     MessageUnreadable,
     NativeAskRefused,
     QuestionAsked,
@@ -42,8 +43,9 @@ from opask.permissions import PermissionRequested, Verdict
 from opask.questions import Ask
 from opask_claude import messages
 from opask_claude.arguments import CommandLine
+from opask_claude.floor import TOOLS
 from opask_claude.messages import Message, blocks, mapping, text
-from opask_claude.permissions import Permissions
+from opask_claude.permissions import HOOK, Permissions
 from opask_claude.readiness import Readiness, read_init
 from opask_claude.texts import Texts
 from opask_claude.tools import RUNTIME, ask_tools
@@ -51,6 +53,8 @@ from opask_claude.tools import RUNTIME, ask_tools
 __all__ = ["ClaudeConversation"]
 
 _CALL_ID: Final = "claudecode/toolUseId"
+_GATE: Final = "opask-gate"
+_LONGEST_S: Final = 2_000_000  # of the CLI's timer, which has 32 bits of milliseconds
 _NO_SERVER: Final = "Not connected"
 """The whole result of a call whose server has died and is not started anew (2.0.76; later ones start it)."""
 
@@ -79,6 +83,8 @@ class ClaudeConversation:
         self._tools = ask_tools(self._endpoint)
         self._tool = next(iter(self._tools.supplied), None)
         self._permissions = Permissions(self._endpoint)
+        self._is_gated = plan.read_only
+        self._gate_set = False
         self._ready = False
         self._missing: Readiness | None = None
         self._version: str | None = None
@@ -186,6 +192,7 @@ class ClaudeConversation:
         if call is None:
             return []
         is_error = block.get("is_error") is True
+        passed = self._is_gated and not is_error and call_id not in self._permissions.gated
         where: dict[str, Any] = {"tool_call_id": call_id, "agent_id": call.agent_id}
         events: list[Event] = [ToolFinished(tool=call.tool, is_error=is_error, **where)]
         if call.ask == "supplied":
@@ -195,6 +202,8 @@ class ClaudeConversation:
         elif call.ask == "native" and is_error:
             events += self._native_refused(call.tool, "launch", call_id, call.agent_id)
         self._correlation.passed()
+        if passed and call.tool not in TOOLS.reads:
+            events.append(GateMissing(reason=f"{call.tool} ran without being put to the gate", **where))
         return events
 
     def _native_refused(
@@ -257,7 +266,11 @@ class ClaudeConversation:
     # -- permissions ----------------------------------------------------------------------------------------------
 
     def _control_request(self, message: Message) -> list[Event]:
-        agent_id = self._agent(mapping(message, "request"))
+        request = mapping(message, "request")
+        agent_id = self._agent(request)
+        call = self._running.get(text(mapping(request, "input"), "tool_use_id") or "")
+        if call is not None and agent_id is None:
+            agent_id = call.agent_id
         found = self._permissions.requested(message, agent_id)
         if (
             isinstance(found, PermissionRequested)
@@ -266,6 +279,12 @@ class ClaudeConversation:
         ):
             self._refused.add(found.tool_call_id)  # the session tells of this one when it decides
         return [] if found is None else [found]
+
+    def _control_response(self, message: Message) -> list[Event]:
+        response = mapping(message, "response")
+        if text(response, "request_id") != _GATE or text(response, "subtype") == "success":
+            return []
+        return [GateMissing(reason=text(response, "error") or "the CLI did not take the hook")]
 
     def decide(self, request: PermissionRequested, /) -> Verdict:
         """Deny the native ask tool, allow exactly the supplied one, defer the rest."""
@@ -320,7 +339,7 @@ class ClaudeConversation:
             LaunchError: in text mode, for a second prompt, and for a first one that goes on stdin as it is.
         """
         if self._takes_prompts:
-            return [messages.user_message(text)]
+            return [*self._gate(), messages.user_message(text)]
         if self._prompted or not self._prompt_given:
             given = "was given in the argv" if self._prompt_given else "goes on stdin as plain text"
             raise LaunchError(
@@ -331,6 +350,13 @@ class ClaudeConversation:
             )
         self._prompted = True
         return []
+
+    def _gate(self) -> list[Message]:
+        """Return what sets the gate, once, before the first prompt of a launch with a read-only floor."""
+        if not self._is_gated or self._gate_set:
+            return []
+        self._gate_set = True
+        return [messages.initialize(_GATE, HOOK, _LONGEST_S)]
 
     def interrupt(self) -> Sequence[Message]:
         """Return the message that ends the running turn; none in text mode, where a SIGINT ends the process."""
@@ -382,6 +408,7 @@ _HANDLERS: Final[Mapping[str, _Handler]] = {
     "stream_event": ClaudeConversation._stream_event,
     "result": ClaudeConversation._result,
     "control_request": ClaudeConversation._control_request,
+    "control_response": ClaudeConversation._control_response,
 }
 _SYSTEM_HANDLERS: Final[Mapping[str, _Handler]] = {
     "init": ClaudeConversation._init,

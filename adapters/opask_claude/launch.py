@@ -18,6 +18,8 @@ from opask.launch import Change, Endpoint, LaunchFile, LaunchPlan, LaunchRequest
 from opask.versions import compare_versions
 from opask_claude.arguments import CommandLine, tool_rules
 from opask_claude.conflicts import asks_host, check, is_on, refusal
+from opask_claude.floor import CHANGES as FLOOR_CHANGES
+from opask_claude.floor import guarded_env, without_bypass
 from opask_claude.tools import NATIVE, RUNTIME, ask_tools, clause, covers
 
 __all__ = ["CHANGES", "plan_launch", "resumes"]
@@ -78,6 +80,7 @@ CHANGES: Final[Mapping[str, Change]] = {
             f"{_PRINT_WAIT_MS} adds the operator's time to what `claude -p` grants its background agents after the "
             "last turn; one that hangs is waited for that much longer",
         ),
+        *FLOOR_CHANGES.values(),
     )
 }
 """Every lever that a launch may pull, by name."""
@@ -98,6 +101,8 @@ def plan_launch(request: LaunchRequest, endpoint: Endpoint | None) -> LaunchPlan
     line = CommandLine(request.argv)
     check(request, line, endpoint, CHANGES)
     planning = _Planning(request, endpoint, line)
+    if request.read_only:
+        planning.lay_floor()
     planning.deny_native()
     planning.add_clause()
     if endpoint is None:
@@ -168,6 +173,7 @@ class _Planning:
             ceiling=self.ceiling,
             changes=self.changes,
             endpoint=self.endpoint,
+            read_only=self.request.read_only,
         )
 
     def pulls(self, name: str) -> bool:
@@ -178,6 +184,27 @@ class _Planning:
         return True
 
     # -- the levers -----------------------------------------------------------------------------------------------
+
+    def lay_floor(self) -> None:
+        """See to it that nothing is written that the gate does not let through; what that takes cannot be refused."""
+        bare = without_bypass(self.line, self.env, refusal)
+        self._has_to_pull("write-gate")
+        if bare != self.line:
+            self._has_to_pull("no-bypass")
+        self.line = bare
+        if bare.last("--setting-sources") != "":
+            self._has_to_pull("no-settings")
+            self.line = bare.with_value("--setting-sources", "")
+        if self.pulls("git-guard"):
+            self.env = guarded_env(self.env)
+
+    def _has_to_pull(self, name: str) -> None:
+        if not self.pulls(name):
+            raise refusal(
+                f"with the change {name!r} refused the agent could write past the gate; do not refuse it, or launch without a "
+                "read-only floor",
+                f"refuse {name}",
+            )
 
     def deny_native(self) -> None:
         if NATIVE in tool_rules(self.line.values("--disallowedTools")):

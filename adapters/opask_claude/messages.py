@@ -16,6 +16,8 @@ __all__ = [
     "cancelled",
     "decoded",
     "denied",
+    "hooked",
+    "initialize",
     "interrupt",
     "items",
     "mapping",
@@ -80,6 +82,33 @@ def blocks(line: Message) -> list[Message]:
 def user_message(prompt: str) -> Message:
     """Return a prompt of the user."""
     return {"type": "user", "message": {"role": "user", "content": [{"type": "text", "text": prompt}]}}
+
+
+def initialize(request_id: str, hook_id: str, timeout_s: int) -> Message:
+    """Return the request that registers a hook which is called before every call of every tool.
+
+    Args:
+        request_id: names the request.
+        hook_id: what the CLI calls the hook by.
+        timeout_s: for how long it waits for the hook's answer, in seconds.
+    """
+    hook = {"matcher": None, "hookCallbackIds": [hook_id], "timeout": timeout_s}
+    request = {"subtype": "initialize", "hooks": {"PreToolUse": [hook]}}
+    return {"type": "control_request", "request_id": request_id, "request": request}
+
+
+def hooked(request_id: str, *, allow: bool, reason: str) -> Message:
+    """Return the answer to ``hook_callback`` before a tool is used.
+
+    It always decides: an empty answer, or an error, would leave the call to the CLI's own rules.
+    """
+    decision = "allow" if allow else "deny"
+    output = {
+        "hookEventName": "PreToolUse",
+        "permissionDecision": decision,
+        "permissionDecisionReason": reason,
+    }
+    return _response(request_id, {"hookSpecificOutput": output})
 
 
 def interrupt(request_id: str) -> Message:

@@ -7,7 +7,7 @@ permission mode decides (2.1.332).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from opask.events import MessageUnreadable
 from opask.launch import Endpoint
@@ -16,7 +16,10 @@ from opask_claude import messages
 from opask_claude.messages import Message, mapping, text
 from opask_claude.tools import ask_tools, native_refusal
 
-__all__ = ["Permissions"]
+__all__ = ["HOOK", "Permissions"]
+
+HOOK: Final = "opask-write-gate"
+"""What the CLI calls the gate's hook by."""
 
 _HOSTS_OWN: Final = frozenset({"hook_callback", "mcp_message"})  # only a host that asked for them gets these
 _UNDECIDED: Final = (
@@ -32,13 +35,18 @@ class Permissions:
 
     Attributes:
         foreign: whether the tool of the supplied one's name is, or may be, somebody else's.
+        gated: the calls that the gate's hook was asked about.
     """
 
     def __init__(self, endpoint: Endpoint | None) -> None:
         self._endpoint = endpoint
         self._tools = ask_tools(endpoint)
         self._tool = next(iter(self._tools.supplied), None)
+        self._hooked: dict[
+            str, Mapping[str, Any] | None
+        ] = {}  # calls that the hook let through, with their arguments
         self.foreign = False
+        self.gated: set[str] = set()
 
     def requested(
         self, message: Message, agent_id: str | None
@@ -56,6 +64,8 @@ class Permissions:
         subtype = text(request, "subtype")
         if request_id is None:
             return MessageUnreadable(reason="a control request has no request_id")
+        if subtype == "hook_callback" and text(request, "callback_id") == HOOK:
+            return self._before_use(message, request_id, mapping(request, "input"), agent_id)
         if subtype in _HOSTS_OWN:
             return None
         if subtype != "can_use_tool":
@@ -76,6 +86,27 @@ class Permissions:
             raw=message,
         )
 
+    def _before_use(
+        self, message: Message, request_id: str, call: Message, agent_id: str | None
+    ) -> PermissionRequested:
+        """Read what the gate's hook is asked before a tool is used."""
+        tool, call_id, arguments = (
+            text(call, "tool_name") or "",
+            text(call, "tool_use_id"),
+            call.get("tool_input"),
+        )
+        if call_id is not None:
+            self.gated.add(call_id)
+        return PermissionRequested(
+            request_id=request_id,
+            tool=tool,
+            arguments=arguments if isinstance(arguments, Mapping) else None,
+            ask=self._tools.kind(tool),
+            tool_call_id=call_id,
+            agent_id=text(call, "agent_id") or agent_id,
+            raw=message,
+        )
+
     def _is_ours(self, server: Message) -> bool:
         """Tell whether a tool's server, where the CLI names it, is this session's own."""
         if not server or self._endpoint is None:
@@ -89,11 +120,16 @@ class Permissions:
             return Deny(native_refusal(self._tool), rule="native ask tool")
         if kind == "supplied" and request.ask == "supplied" and not self.foreign:
             return Allow("supplied ask tool")
+        call_id = request.tool_call_id
+        if not _is_hook(request) and call_id in self._hooked and self._hooked[call_id] == request.arguments:
+            return Allow("let through before")  # the CLI's own rules ask about it again
         return Defer()
 
     def reply(self, request: PermissionRequested, verdict: Verdict) -> Message:
         """Return the verdict in wire form."""
         request_id = request.request_id
+        if _is_hook(request):
+            return self._hook_reply(request, verdict)
         subtype = text(mapping(request.raw, "request"), "subtype") or "can_use_tool"
         if subtype == "elicitation":
             return messages.cancelled(request_id)
@@ -105,3 +141,18 @@ class Permissions:
         if isinstance(verdict, Allow):
             return messages.allowed(request_id, request.arguments)
         return messages.denied(request_id, verdict.reason if isinstance(verdict, Deny) else _UNDECIDED)
+
+    def _hook_reply(self, request: PermissionRequested, verdict: Verdict) -> Message:
+        native = "native" in (self._tools.kind(request.tool), request.ask)
+        if isinstance(verdict, Allow) and not native:
+            if request.tool_call_id is not None:
+                self._hooked[request.tool_call_id] = request.arguments
+            return messages.hooked(request.request_id, allow=True, reason=verdict.rule)
+        reason = verdict.reason if isinstance(verdict, Deny) else _UNDECIDED
+        if native and not isinstance(verdict, Deny):
+            reason = native_refusal(self._tool)
+        return messages.hooked(request.request_id, allow=False, reason=reason)
+
+
+def _is_hook(request: PermissionRequested) -> bool:
+    return text(mapping(request.raw, "request"), "subtype") == "hook_callback"

@@ -21,7 +21,7 @@ from opask.bridge.prompting import Prompting, operator_there
 from opask.bridge.publishing import Publisher, Record
 from opask.bridge.reporting import AskReporter
 from opask.bridge.threads import HostLoop
-from opask.errors import BridgeError, UnverifiedRouteError, WaitTooLongError
+from opask.errors import BridgeError, LaunchError, UnverifiedRouteError, WaitTooLongError
 from opask.events import (
     AskToolMissing,
     Event,
@@ -205,6 +205,12 @@ class Session:
         plan = self.adapter.plan_launch(request, endpoint)
         if reason is not None:
             plan = evolve(plan, reason=reason)  # the adapter knows only that nobody is there
+        if request.read_only and not plan.read_only:
+            raise LaunchError(
+                f"{self.adapter.runtime}: its adapter does not say that it can hold a read-only floor; launch without one",
+                runtime=self.adapter.runtime,
+                what="read_only",
+            )
         if endpoint is not None:
             self._check_route(plan)
             self._check_wait(plan)

@@ -19,6 +19,7 @@ from attrs import field, frozen
 
 from opask.adapters import Adapter
 from opask.bridge import Bridge
+from opask.cli.gating import Permissions, policy_for
 from opask.cli.logs import logging_to
 from opask.cli.operators import Operator
 from opask.cli.ordering import InOrder, ShownScript
@@ -66,6 +67,7 @@ class Errand:
         inbox: the inbox that asks are put into, beside the operator's surface; None for none, or the user's own for
             the web surface.
         when_absent: what is done where nobody watches the inbox.
+        permissions: who decides on what the runtime asks permission for.
     """
 
     command: str
@@ -82,6 +84,7 @@ class Errand:
     version: str | None = None
     inbox: Path | None = None
     when_absent: WhenAbsent = "unavailable"
+    permissions: Permissions = "deny"
 
 
 def conduct(errand: Errand) -> int:
@@ -246,7 +249,16 @@ class _Conductor:
             # Before the scope's cancellation reaches the prompter: it is the host that cancels, not its shutdown.
             self._stopping.first = session.cancel
             plan = session.plan_launch(
-                LaunchRequest(errand.argv, errand.env, cwd=errand.cwd, refuse=errand.refuse)
+                LaunchRequest(
+                    errand.argv,
+                    errand.env,
+                    cwd=errand.cwd,
+                    refuse=errand.refuse,
+                    read_only=errand.permissions == "gate",
+                )
+            )
+            policy = policy_for(
+                errand.permissions, session, self._prompter, wait=errand.wait, protects=self._inbox_files
             )
             if self._prompter is not None and not plan.questions:
                 remedy = (
@@ -259,11 +271,18 @@ class _Conductor:
                 self._note(f"{plan.reason}: the agent runs without the ask tool; {remedy}")
             for unknown in plan.unknowns:
                 self._note(f"not known: {unknown}")
-            async with start(session, plan, cwd=errand.cwd, pace=self._feed.room) as runtime:
+            async with start(session, plan, cwd=errand.cwd, policy=policy, pace=self._feed.room) as runtime:
                 self._stopping.hasten = runtime.kill
                 await runtime.prompt(errand.prompt)
                 await runtime.turn_over()
                 self._result = await runtime.finish()
+
+    @property
+    def _inbox_files(self) -> tuple[Path, ...]:
+        """The inbox by which permissions are decided, wherever that is."""
+        from opask.inbox import default_path
+
+        return tuple(path for path in (self._errand.inbox, default_path()) if path is not None)
 
     @property
     def _is_stopped(self) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opask.cli import UsageError
+from opask.cli.gating import add_permissions, argv_for
 from opask.cli.operators import add_arguments, chosen
 from opask.cli.waits import wait_of
 
@@ -69,6 +70,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also where the registry has not seen that this runtime's agents can ask",
     )
+    add_permissions(parser)
     parser.add_argument(
         "--refuse",
         action="append",
@@ -149,7 +151,8 @@ def run(args: argparse.Namespace) -> int:
     version_argv = getattr(found, "version_argv", None)
     asks_version = () if version_argv is None else version_argv(program, rest)
     cwd = (args.cwd or Path()).resolve()
-    request = LaunchRequest(found.default_argv(program, prompt, rest), os.environ, cwd=cwd)
+    argv = argv_for(found, program, prompt, rest, args.permissions)
+    request = LaunchRequest(argv, os.environ, cwd=cwd, read_only=args.permissions == "gate")
     _check_refused(found, args.refuse, request)
     return conduct(
         Errand(
@@ -167,5 +170,6 @@ def run(args: argparse.Namespace) -> int:
             version=told_version(asks_version) if asks_version else None,
             inbox=args.inbox,
             when_absent=args.when_absent,
+            permissions=args.permissions,
         )
     )

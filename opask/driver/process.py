@@ -20,8 +20,8 @@ from opask.driver.lines import LineCutter
 from opask.driver.permissions import PermissionDesk
 from opask.driver.survivors import end_session
 from opask.driver.terms import Bounds, DrivenSession, Pace, Policy, RunResult, Tee
-from opask.errors import OpaskError
-from opask.events import Event, SessionReady, TextSaid, ToolAnnounced, TurnEnded, TurnStarted
+from opask.errors import GateError, OpaskError
+from opask.events import Event, GateMissing, SessionReady, TextSaid, ToolAnnounced, TurnEnded, TurnStarted
 from opask.inert import inert
 from opask.launch import LaunchPlan
 from opask.permissions import PermissionRequested
@@ -299,6 +299,12 @@ class RunningRuntime:
         self._seen("runtime", line)
         for event in self._session.receive(line):
             self._note(event)
+            if isinstance(event, GateMissing):
+                self._fail(
+                    GateError(
+                        f"{self._session.adapter.runtime}: the write gate is not in force: {event.reason}"
+                    )
+                )
             if isinstance(event, PermissionRequested):
                 await self._permissions.decide(event)
         await self._send(self._session.outgoing())

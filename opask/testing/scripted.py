@@ -17,7 +17,8 @@ class Scripted:
     """A prompter that answers by question text.
 
     Args:
-        answers: from question text to an option's label, a list of labels, or free text; None skips that question.
+        answers: from question text to an option's label, a list of labels, or free text; None skips that question. A
+            permission or a write action may also be named by the first line of its question, without the arguments.
             A question that is not named, or an answer that does not fit, makes the ask unavailable.
         by: what the answers say they came from.
 
@@ -40,6 +41,8 @@ class Scripted:
         wanted: dict[str, Any] = {}
         for key, question in zip(question_keys(ask.questions), ask.questions, strict=True):
             name = key if key in self._answers else question.text
+            if ask.kind != "question" and name not in self._answers:  # below the first line are the arguments
+                name = question.text.partition("\n")[0]
             if name not in self._answers:
                 return self._missed(
                     f"the scripted answers name no {question.text!r}; add it, or null to skip it"

@@ -15,6 +15,7 @@ from opask.errors import LaunchError, WaitTooLongError
 from opask.launch import Endpoint, LaunchPlan, LaunchRequest
 from opask_claude import adapter
 from opask_claude.arguments import CommandLine, tool_rules
+from opask_claude.floor import CHANGES as FLOOR
 from opask_claude.launch import CHANGES
 
 ASK = "mcp__opask__ask_user_question"
@@ -83,7 +84,7 @@ def test_the_plain_launch() -> None:
         "CLAUDE_CODE_MCP_AUTO_BACKGROUND_MS": "0",
         "CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS": "900000",
     }
-    assert changes(made) == set(CHANGES) - {"fresh-system-prompt"}
+    assert changes(made) == set(CHANGES) - {"fresh-system-prompt", *FLOOR}
     assert made.questions
     assert not made.hold_prompt
 
