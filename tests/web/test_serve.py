@@ -334,6 +334,19 @@ def test_a_token_that_is_no_token_is_made_anew(tmp_path: Path) -> None:
     (tmp_path / "web.json").write_text("[]", encoding="ascii")
     assert place.found() is None
     place.release()
+
+
+def test_what_a_killed_server_left_is_not_taken_for_a_server(tmp_path: Path) -> None:
+    """Whoever takes the place after it clears away where it was."""
+    place = ServerFile(tmp_path)
+    assert place.claim()
+    place.announce("http://127.0.0.1:1/", "t" * 43)
+    left = place.path.read_bytes()
+    place.release()
+    assert not place.path.exists()
+    place.path.write_bytes(left)
     again = ServerFile(tmp_path)
+    assert again.found() is not None
     assert again.claim()
+    assert again.found() is None
     again.release()

@@ -64,6 +64,7 @@ class ServerFile:
             os.close(lock)
             raise
         self._lock = lock
+        self.path.unlink(missing_ok=True)  # a killed one's
         return True
 
     def token(self, *, new: bool = False) -> str:
