@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 DATABASE = question("Which database?", "PostgreSQL", "SQLite", header="Database")
+PARTS = question("Which parts?", "API", "Page", header="Parts", several=True)
 NAME = question("What is it called?", header="Name")
 PAGE = """<!doctype html>
 <html lang="en">
@@ -93,7 +94,11 @@ def test_one_ask_in_a_page_of_the_host(stand: Stand, new_page: Callable[..., Pag
     assert outcomes[0].result(WAIT_S) == Skipped("web:alice")
     expect(page.get_by_role("article")).to_contain_text("Skipped here")
     page.locator("opask-card").evaluate("element => element.setAttribute('ask', 'ask_2')")
-    card_in(page, "Name").get_by_label("In your own words").fill("Halyard")
+    words = card_in(page, "Name").get_by_label("In your own words")
+    words.fill("Halyard")
+    stand.asks(actor, PARTS)
+    page.wait_for_function("document.querySelector('opask-card').inbox.asks.size === 3")
+    expect(words).to_be_focused()
     page.keyboard.press("Enter")
     assert outcomes[1].result(WAIT_S) == Answered((Answer((), "Halyard"),), "web:alice")
     page.wait_for_function("heard.some(([type]) => type === 'opask-answered')")

@@ -1,11 +1,11 @@
 // @ts-check
 /** The cards as custom elements, for pages of a host's own; docs/web-component.md is their documentation. */
 
-import { h, say } from "./dom.js";
+import { arrange, h, say, setAttribute } from "./dom.js";
 import { borrow, giveBack } from "./inbox.js";
 import { Cards } from "./stage.js";
 import { Waiting } from "./waiting.js";
-import { announcement, standing } from "./wording.js";
+import { announcement, sentence, standing } from "./wording.js";
 
 /** @typedef {import("./types.js").Ask} Ask */
 /** @typedef {import("./inbox.js").Inbox} Inbox */
@@ -68,13 +68,16 @@ class AskElement extends HTMLElement {
     this.inbox = inbox;
     const live = h("div", { class: "unseen", role: "status", "aria-live": "polite" });
     const connection = h("p", { class: "note", role: "status" });
-    const place = h("div", { class: "place-of-cards" });
-    this.shadowRoot?.replaceChildren(styles("theme.css"), styles("card.css"), connection, place, live);
+    const place = h("div", { hidden: true });
+    const styles = ["theme.css", "card.css"].map(stylesheet);
+    this.shadowRoot?.replaceChildren(...styles.map(({ link }) => link), connection, place, live);
     const cards = new Cards({
       inbox,
       root: place,
       decided: (ask, kind) => this.#tell(`opask-${kind}`, ask),
     });
+    // Nothing is shown before it stands where it will stand.
+    Promise.all(styles.map(({ loaded }) => loaded)).then(() => cards.change(() => setAttribute(place, "hidden", null)));
     const listening = new AbortController();
     const { signal } = listening;
     const connected = () => say(connection, CONNECTION[inbox.connection]);
@@ -147,13 +150,13 @@ export class OpaskCard extends AskElement {
     const listening = new AbortController();
     const draw = () => {
       const ask = cards.inbox.asks.get(id);
-      cards.change(() => (ask ? place.replaceChildren(cards.of(ask).element) : place.replaceChildren()));
+      cards.change(() => arrange(place, ask ? [cards.of(ask).element] : []));
     };
     cards.inbox.addEventListener("change", draw, { signal: listening.signal });
     draw();
     cards.inbox.api.ask(id).then(
       (ask) => cards.inbox.learn([ask]),
-      (error) => say(place, String(error.message)),
+      (error) => listening.signal.aborted || place.replaceChildren(h("p", { class: "note" }, sentence(error.message))),
     );
     return () => listening.abort();
   }
@@ -164,9 +167,13 @@ export class OpaskCard extends AskElement {
   }
 }
 
-/** @param {string} file */
-function styles(file) {
-  return h("link", { rel: "stylesheet", href: new URL(file, import.meta.url).href });
+/** @param {string} file @returns {{ link: HTMLLinkElement, loaded: Promise<unknown> }} */
+function stylesheet(file) {
+  const link = h("link", { rel: "stylesheet", href: new URL(file, import.meta.url).href });
+  const loaded = new Promise((resolve) => {
+    link.onload = link.onerror = resolve;
+  });
+  return { link, loaded };
 }
 
 if (!customElements.get("opask-inbox")) customElements.define("opask-inbox", OpaskInbox);
