@@ -7,6 +7,8 @@ import importlib
 import json
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import anyio
@@ -14,7 +16,7 @@ import anyio
 from opask.cli import UsageError
 from opask.cli.logs import logging_to
 from opask.cli.output import Stream
-from opask.cli.stopping import Stopping
+from opask.cli.stopping import SIGNALS, Stopping
 from opask.cli.table import Colour, colour, is_coloured, width
 from opask.inert import inert_line, shorten
 
@@ -63,8 +65,8 @@ def run(args: argparse.Namespace) -> int:
     """Probe, and print what was found.
 
     Returns:
-        1 where a claim did not hold of a route that the registry calls verified, or of a real model, or where all held
-        of a route that it calls refuted; else 0; 128+n where signal n ended it.
+        1 where it could not be installed, a claim did not hold of a route that the registry calls verified or of a real
+        model, or all held of a route that it calls refuted; else 0; 128+n where signal n ended it.
 
     Raises:
         OpaskError: it cannot be probed, or not be recorded.
@@ -89,19 +91,56 @@ def run(args: argparse.Namespace) -> int:
         live_model=args.live_model,
     )
     teller = _Teller(quiet=args.json)
-    program = command.find_program(errand, teller.note)
+    result, stopped_by = None, None
     try:
+        with _ended_by_signals():
+            program = command.find_program(errand, teller.note)
         result, stopped_by = anyio.run(_conduct, command, errand, program, teller, backend="asyncio")
+    except _Ended as end:
+        stopped_by = end.by
+    except command.InstallError as error:
+        if not args.install:  # it is not there, and was not to be fetched
+            raise
+        teller.clear()
+        print(f"opask probe: {inert_line(str(error))}", file=sys.stderr)
+        return 1
     finally:
         teller.clear()
     if stopped_by is not None:
         print(f"opask probe: ended by {stopped_by.name}", file=sys.stderr)
         return 128 + stopped_by
+    assert result is not None
     if args.json:
         print(json.dumps(result.to_json(), ensure_ascii=False, indent=2))
     else:
         teller.sum_up(result)
     return 1 if result.report.contradicts else 0
+
+
+class _Ended(BaseException):  # no error, as KeyboardInterrupt is none
+    """A signal came."""
+
+    def __init__(self, by: signal.Signals) -> None:
+        self.by = by
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Have signals raise for the length of a block, so that what it has begun is cleaned up.
+
+    Raises:
+        _Ended: one came.
+    """
+
+    def end(number: int, _: object) -> None:
+        raise _Ended(signal.Signals(number))
+
+    before = {number: signal.signal(number, end) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 async def _conduct(

@@ -8,9 +8,10 @@ from typing import Final
 
 import anyio
 
-__all__ = ["Stopping"]
+__all__ = ["SIGNALS", "Stopping"]
 
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""What ends a command in good order."""
 
 
 class Stopping:
@@ -31,7 +32,7 @@ class Stopping:
 
     async def watch(self) -> None:
         """Take signals until cancelled; for the main thread of a process alone."""
-        with anyio.open_signal_receiver(*_SIGNALS) as signals:
+        with anyio.open_signal_receiver(*SIGNALS) as signals:
             async for number in signals:
                 self.stop(number)
 

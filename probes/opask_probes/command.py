@@ -18,12 +18,12 @@ from opask.versions import is_version
 from . import recordings
 from .claims import CLAIMS, NATIVE_CLAIMS
 from .comparison import Comparison, compare
-from .install import install, installed
+from .install import InstallError, install, installed
 from .live_model import live_probe
 from .probe import Report, Watch, case_of, probe
 from .profiles import profile
 
-__all__ = ["Errand", "Result", "conduct", "find_program"]
+__all__ = ["Errand", "InstallError", "Result", "conduct", "find_program"]
 
 
 @frozen(kw_only=True)

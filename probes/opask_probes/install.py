@@ -23,6 +23,9 @@ __all__ = ["InstallError", "default_folder", "install", "installed"]
 
 _TIMEOUT: Final = 600.0  # seconds; the largest runtime is over a gigabyte
 _ASK_S: Final = 30.0  # how long a Python may take to tell its version, or a package's
+_NPM_ERROR: Final = "npm error "
+_LINES: Final = 4  # of what npm or pip says, and characters of each
+_LONG: Final = 300
 _PYTHONS: Final = tuple(f"python3.{minor}" for minor in range(19, 8, -1))
 _Argv: TypeAlias = list[
     str | Path
@@ -258,5 +261,11 @@ def _run(argv: Sequence[str], what: str, folder: Path, timeout: float) -> None:
                 raise InstallError(f"{what} took longer than {timeout:g} s") from None
             raise
     if process.returncode:
-        last = "\n".join(output.strip().splitlines()[-15:])
-        raise InstallError(f"{what} failed with exit code {process.returncode}:\n{last}")
+        raise InstallError(f"{what} failed with exit code {process.returncode}: {_gist(output)}")
+
+
+def _gist(output: str) -> str:
+    """Give the lines that say why: npm's first ones, above where in npm it was, and pip's last ones."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    npm = [line.removeprefix(_NPM_ERROR) for line in lines if line.startswith(_NPM_ERROR)]
+    return "; ".join(line[:_LONG] for line in (npm[:_LINES] if npm else lines[-_LINES:])) or "it said nothing"

@@ -166,6 +166,53 @@ def test_a_signal_ends_it_cleanly(number: signal.Signals, tmp_path: Path) -> Non
         assert not mentions(str(folder), "")
 
 
+def npm_at(folder: Path, script: str) -> dict[str, str]:
+    """Put an npm on the PATH that is a shell script; give the environment in which runtimes are installed by it."""
+    (folder / "bin").mkdir()
+    npm = folder / "bin" / "npm"
+    npm.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    npm.chmod(0o755)
+    return {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "OPASK_RUNTIMES": str(folder / "runtimes")}
+
+
+def test_an_install_that_fails_is_told_in_a_line(tmp_path: Path) -> None:
+    """What npm says of its failure is the end of one line, the exit code is 1, and nothing is left of it."""
+    env = npm_at(tmp_path, "echo 'npm error code E404'; echo 'npm error 404 Not Found'; exit 1")
+    code, out, err = probe("claude", "--install", env=env)
+    assert (code, out) == (1, "")
+    assert err.startswith("opask probe: npm install @anthropic-ai/claude-code-")
+    assert err.endswith("@2.1.332 failed with exit code 1: code E404; 404 Not Found\n")
+    assert err.count("\n") == 1
+    assert list((tmp_path / "runtimes").iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_an_install(number: signal.Signals, tmp_path: Path) -> None:
+    """A signal while npm is at work ends npm and what it started, and nothing is left of it."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    env = npm_at(tmp_path, f"touch half; sleep 60 >{fifo}; exit 1")
+    with subprocess.Popen(
+        [str(OPASK), "probe", "claude", "--install"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **env},
+    ) as process:
+        try:
+            with fifo.open("rb") as held:  # opens once npm's own child has it
+                (part,) = (tmp_path / "runtimes").iterdir()
+                assert (part / "half").exists()
+                process.send_signal(number)
+                out, err = process.communicate(timeout=30)
+                assert held.read() == b""  # npm's child is gone
+        finally:
+            process.kill()
+    assert (process.returncode, out, err) == (128 + number, "", f"opask probe: ended by {number.name}\n")
+    assert list((tmp_path / "runtimes").iterdir()) == []
+
+
 def mentions(*words: str) -> bool:
     """Tell whether a process runs whose command line has all of these words."""
     return any(
