@@ -196,6 +196,26 @@ class Playing:
             await self._changed.wait()
         return found[count - 1]
 
+    def served(self, method: str) -> int:
+        """Count the MCP requests of a method that the bridge has served."""
+        return sum(
+            line.source == "bridge"
+            and isinstance(line.message, Mapping)
+            and line.message.get("served", {}).get("method") == method
+            for line in self.take.lines
+        )
+
+    async def until_served(self, method: str, count: int) -> None:
+        """Wait until the bridge has served so many MCP requests of a method.
+
+        Raises:
+            EOFError: the runtime has ended before.
+        """
+        while self.served(method) < count:
+            if self.has_ended:
+                raise EOFError(f"the runtime ended before {method} number {count}")
+            await self._changed.wait()
+
     def cut_off(self) -> int:
         """Take the ask server from the runtime: kill its relays, or over HTTP cut its connections; return how many."""
         if self.passage is not None:
@@ -332,13 +352,17 @@ class _Watcher:
         self._run: Playing | None = None
         self._open: set[str | None] = set()
         session.subscribe(self._event)
-        session.observe(lambda record: self._line("bridge", dict(record)))
+        session.observe(self._observed)
 
     def follow(self, run: Playing) -> None:
         self._run = run
 
     def tee(self, source: Source, line: str) -> None:
         self._line(source, line)
+
+    def _observed(self, record: Mapping[str, Any]) -> None:
+        self._line("bridge", dict(record))
+        self._loop.call_soon_threadsafe(self._wake)
 
     def _line(self, source: Source, message: str | Mapping[str, Any]) -> None:
         self._take.lines.append(Line(round(time.monotonic() - self._begun, 3), source, message))

@@ -1,5 +1,6 @@
 // One conversation of the TypeScript SDK's client with the ask tool. Usage: node sdk_client.mjs JSON, with
-// {modules, mode, versions, stdio: {command, args} or http: {url, token}}. Prints one JSON object.
+// {modules, mode, versions, stdio: {command, args} or http: {url, token}}. Prints "progress" once it has
+// heard of some, then one JSON object.
 import { pathToFileURL } from "node:url";
 
 const wanted = JSON.parse(process.argv[2]);
@@ -19,11 +20,15 @@ const transport = wanted.stdio
 
 const question = { question: "Which?", header: "Which", options: [{ label: "a" }, { label: "b" }], multiSelect: false };
 let progress = 0;
+const heard = () => {
+  progress += 1;
+  if (progress === 1) console.log("progress");
+};
 await client.connect(transport);
 const { tools } = await client.listTools();
 const result = await client.callTool(
   { name: "ask_user_question", arguments: { questions: [question] } },
-  { onprogress: () => (progress += 1), resetTimeoutOnProgress: true },
+  { onprogress: heard, resetTimeoutOnProgress: true },
 );
 const refused = await client.callTool({ name: "ask_user_question", arguments: {} });
 let unknown = null;

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import anyio
 import mcp.client.session as sdk_session
 import pytest
+from anyio.streams.text import TextReceiveStream
 from httpx2 import AsyncClient
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
@@ -31,14 +32,16 @@ BEAT = timedelta(milliseconds=20)
 
 
 class Slow:
-    """An operator who answers only once heartbeats have been due, which are a matter of time."""
+    """An operator who answers only once the client has heard a heartbeat."""
 
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []
+        self.beaten = anyio.Event()
 
     async def ask(self, ask: Ask, /) -> Reply:
         """Take the first option."""
-        await anyio.sleep(10 * BEAT.total_seconds())
+        with anyio.fail_after(20):
+            await self.beaten.wait()
         return Answered((Answer((0,)),), "test")
 
     def settled(self, ask: Ask, outcome: Outcome, /) -> None:
@@ -83,12 +86,13 @@ def check(said: dict[str, Any], operator: Slow, version: str, *, discovered: boo
     assert operator.outcomes == [Answered((Answer((0,)),), "test")]
 
 
-async def converse(endpoint: Endpoint, mode: str) -> dict[str, Any]:
+async def converse(endpoint: Endpoint, operator: Slow, mode: str) -> dict[str, Any]:
     """Have the Python SDK's client list, ask, and do two things wrong."""
     beats: list[float] = []
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         beats.append(progress)
+        operator.beaten.set()
 
     async with AsyncExitStack() as stack:
         server: Any
@@ -127,7 +131,7 @@ async def test_the_python_client_agrees_on_a_revision_and_asks(
 ) -> None:
     """A client that shakes hands, one that probes first and one that is pinned each get what they asked for."""
     # The pinned client begins with its first request and so never hears the server's name.
-    check(await converse(endpoint, mode), operator, version, discovered=mode != MODERN)
+    check(await converse(endpoint, operator, mode), operator, version, discovered=mode != MODERN)
 
 
 @pytest.mark.parametrize("version", HANDSHAKE_PROTOCOL_VERSIONS)
@@ -136,7 +140,7 @@ async def test_the_python_client_of_each_handshake_revision_asks(
 ) -> None:
     """A client that knows no newer revision than its own is served in that one."""
     monkeypatch.setattr(sdk_session, "LATEST_HANDSHAKE_VERSION", version)
-    check(await converse(endpoint, "legacy"), operator, version)
+    check(await converse(endpoint, operator, "legacy"), operator, version)
 
 
 @pytest.mark.live
@@ -164,6 +168,12 @@ async def test_the_typescript_client_agrees_on_a_revision_and_asks(
     else:
         wanted["http"] = {"url": endpoint.url, "token": endpoint.token}
     script = str(HERE / "sdk_client.mjs")
-    done = await anyio.run_process([packages.node, script, json.dumps(wanted)], check=False)
-    assert done.returncode == 0, done.stderr.decode()
-    check(json.loads(done.stdout), operator, version)
+    said: list[str] = []
+    async with await anyio.open_process([packages.node, script, json.dumps(wanted)], stderr=None) as client:
+        assert client.stdout is not None
+        async for text in TextReceiveStream(client.stdout):
+            said.append(text)
+            if "".join(said).startswith("progress\n"):
+                operator.beaten.set()
+    assert client.returncode == 0
+    check(json.loads("".join(said).removeprefix("progress\n")), operator, version)
