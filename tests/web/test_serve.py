@@ -258,6 +258,14 @@ async def test_a_demo_asks_on_the_page_and_goes_on_with_the_answer(start: Callab
     assert "demo is done: asked once, 1 answered" in out
 
 
+async def test_a_run_that_waits_for_its_page_can_be_interrupted(start: Callable[..., Served]) -> None:
+    """Ctrl-C while nobody has opened the page ends the run at once, with its exit code."""
+    code, said = start("demo", "--surface", "web").end(signal.SIGINT)
+    assert code == 128 + signal.SIGINT
+    assert "Traceback" not in said
+    assert "ended by SIGINT" in said
+
+
 async def test_a_run_uses_the_page_that_is_there(start: Callable[..., Served], tmp_path: Path) -> None:
     """Where the inbox is served already, the run prints that link and needs no page of its own."""
     inbox = str(tmp_path / "state" / "opask" / "inbox.db")
