@@ -42,6 +42,7 @@ class FakeSession:
         self.started_at = datetime.now(UTC)
         self.turns = 0
         self.said = ""
+        self.cannot_ask: str | None = None
         self.is_ended = False
         self.last: TurnEnd | None = None
         self.outcomes: list[Outcome] = []

@@ -12,7 +12,7 @@ import anyio
 
 from opask.bridge.session import Session
 from opask.driver import RunningRuntime, RunResult
-from opask.events import Event, TextSaid, ToolAnnounced, TurnStarted
+from opask.events import AskToolMissing, Event, SessionReady, TextSaid, ToolAnnounced, TurnStarted
 from opask.inert import shorten
 from opask.surfaces.mcp.driving import DrivingError, SessionState, TurnEnd
 
@@ -33,6 +33,7 @@ class Run:
         self.cwd = cwd
         self.started_at = datetime.now(UTC)
         self.turns = 0
+        self.cannot_ask: str | None = None
         self.ended = anyio.Event()
         self._scope = anyio.CancelScope()
         self._prompts, self._to_give = anyio.create_memory_object_stream[str](1)
@@ -111,6 +112,10 @@ class Run:
     def hear(self, event: Event) -> None:
         """Take in what the session's agent says; called from any thread."""
         self._speech.hear(event)
+        if isinstance(event, SessionReady) and not event.questions:
+            self.cannot_ask = event.reason or "its runtime was given no way to ask"
+        elif isinstance(event, AskToolMissing):
+            self.cannot_ask = f"the ask tool did not reach the agent ({event.reason.replace('_', ' ')})"
 
     async def work(
         self, session: Session, runtime: RunningRuntime, *, several: bool, started: Callable[[], object]

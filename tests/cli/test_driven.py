@@ -42,12 +42,20 @@ def turns():
     for line in sys.stdin:
         say("turn_started")
         yield json.loads(line)
-say("ready", tools=["ask_user_question"])
 """
+_READY = "say('ready', tools=['ask_user_question'])\n"
 
 
 class Conversant(ScriptedRuntime):
-    """A runtime of a few lines that takes several prompts, each a line of its input."""
+    """A runtime of a few lines that takes several prompts, each a line of its input.
+
+    Args:
+        script: what it does.
+        ready: what it does before, once it has its servers; unless told, it says that it has the ask tool.
+    """
+
+    def __init__(self, script: str, ready: str = _READY) -> None:
+        super().__init__(ready + script)
 
     def conversation_argv(self, program: str, arguments: Sequence[str], /) -> Sequence[str]:
         """Return the launch of the script."""
@@ -178,6 +186,22 @@ async def test_a_runtime_that_dies_fails_its_turn(monkeypatch: pytest.MonkeyPatc
         assert end.reason is not None
         assert end.reason.endswith("exit code 3; it said: out of luck")
         assert run.state == "ended"
+
+
+async def test_an_agent_that_was_given_no_ask_tool_is_known(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A runtime that lists no ask tool works alone, and its session says so; one that has it does not."""
+    script = "for turn in turns(): end()"
+    use(monkeypatch, Conversant(script, ready="say('ready', tools=[])\n"))
+    async with stand(tmp_path) as there:
+        run = await there.runs.start("x", "go", None)
+        await run.turn_over()
+        assert run.cannot_ask == "its runtime was given no way to ask"
+        use(monkeypatch, Conversant(script))
+        other = await there.runs.start("x", "go", None)
+        await other.turn_over()
+        assert other.cannot_ask is None
 
 
 async def test_what_cannot_be_started_is_the_starters_error(

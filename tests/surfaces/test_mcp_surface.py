@@ -774,6 +774,18 @@ async def test_the_tools_are_listed_with_plain_schemas() -> None:
     assert drive_.input_schema["properties"]["runtime"]["enum"] == ["fake"]
 
 
+async def test_that_an_agent_cannot_ask_is_told() -> None:
+    """Where the agent has no way to ask, every result of the session says so, and why."""
+
+    async def alone(session: FakeSession, prompt: str) -> str:
+        session.cannot_ask = "no\x1b way"
+        return "done alone"
+
+    async with stand(alone) as there, client(there, "auto") as connected:
+        for content in (await drive(connected), await call(connected, "session_status", session_id="s1")):
+            assert (content["outcome"], content["cannot_ask"]) == ("done", "no␛ way")
+
+
 async def test_what_an_agent_says_is_bounded_and_inert() -> None:
     """A very long text is cut at its beginning, which is said, and escapes in texts and questions are visible."""
 

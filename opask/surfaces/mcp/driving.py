@@ -45,6 +45,7 @@ class Driven(Protocol):
         cwd: where it works.
         started_at: when it began (aware, UTC).
         turns: how many prompts it was given.
+        cannot_ask: why the agent cannot ask, where that is known; it works alone then.
     """
 
     id: str
@@ -53,6 +54,7 @@ class Driven(Protocol):
     cwd: Path
     started_at: datetime
     turns: int
+    cannot_ask: str | None
 
     @property
     def state(self) -> SessionState:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import mcp_types as types
@@ -67,7 +67,7 @@ def awaiting(session: Driven, entry: Entry, form: str | None) -> dict[str, Any]:
     return content
 
 
-def running(session: Driven, forms_open: Sequence[str] = ()) -> dict[str, Any]:
+def running(session: Driven) -> dict[str, Any]:
     """Return that the turn runs on."""
     content: dict[str, Any] = {
         "running": True,
@@ -76,9 +76,7 @@ def running(session: Driven, forms_open: Sequence[str] = ()) -> dict[str, Any]:
     }
     if session.said.strip():
         content["text"] = bounded(session.said)
-    if forms_open:
-        content["open_questions"] = list(forms_open)
-    return content
+    return content | _unable(session)
 
 
 def ended(session: Driven, end: TurnEnd) -> dict[str, Any]:
@@ -95,7 +93,7 @@ def ended(session: Driven, end: TurnEnd) -> dict[str, Any]:
         if session.state == "idle"
         else "the session has ended; session_drive with a runtime starts another"
     )
-    return content
+    return content | _unable(session)
 
 
 def standing(session: Driven) -> dict[str, Any]:
@@ -112,6 +110,11 @@ def standing(session: Driven) -> dict[str, Any]:
     if session.last is not None and session.state != "working":
         content["outcome"] = session.last.outcome
     return content
+
+
+def _unable(session: Driven) -> dict[str, Any]:
+    """Say why the agent cannot ask, where it cannot."""
+    return {} if session.cannot_ask is None else {"cannot_ask": shorten(session.cannot_ask, _REASON_MAX)}
 
 
 def resolved_of(entries: Iterable[Entry]) -> list[dict[str, Any]]:

@@ -281,7 +281,7 @@ _RESOLVED: Final[Mapping[str, Any]] = {
     "items": {"type": "object", "properties": {**_texts("question_id", "state", "by"), "answers": {}}},
 }
 _NEXT_PROPERTIES: Final[Mapping[str, Any]] = {
-    **_texts("session_id", "question_id", "text", "reason", "deadline", "form", "next"),
+    **_texts("session_id", "question_id", "text", "reason", "deadline", "form", "cannot_ask", "next"),
     "running": {"type": "boolean"},
     "awaiting_operator": {"type": "boolean"},
     "outcome": {"type": "string", "enum": ["done", "failed", "cancelled"]},
