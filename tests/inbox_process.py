@@ -2,7 +2,7 @@
 
 ``race NAME COUNT``: waits for a line on stdin, then answers ``q0``… and prints the ids of those that it won.
 ``host NAME COUNT``: puts asks without end, so many at a time, waits for each, and settles it as answered.
-``wait ID``: never looks by itself; prints ``ready``, and ``answered`` once the doorbell has told it of the answer.
+``wait ID``: never looks by itself; prints ``ready``, and ``answered`` once the doorbell has told it of the answer, and stays.
 ``answer``: answers whatever is pending, without end; prints the id of each once it is committed.
 """
 
@@ -61,6 +61,7 @@ async def wait(store: SqliteStore, ask_id: str) -> None:
     while (await anext(watch)).state != "answered":
         pass
     say("answered")
+    await anyio.sleep_forever()
 
 
 async def answer(store: SqliteStore) -> None:

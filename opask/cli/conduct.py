@@ -174,7 +174,7 @@ class _Conductor:
 
     async def _use_inbox(self, session_id: str, stack: AsyncExitStack) -> Recorder:
         """Put asks into an inbox, where the operator's surface here is one of those that show them."""
-        from opask.inbox import InboxPrompter, SqliteStore, attend, default_path, show
+        from opask.inbox import InboxError, InboxPrompter, SqliteStore, attend, default_path, show
 
         errand, surface = self._errand, self._prompter
         store = await stack.enter_async_context(SqliteStore(errand.inbox or default_path()))
@@ -193,7 +193,10 @@ class _Conductor:
             async def show_here(*, task_status: TaskStatus[None]) -> None:
                 async with attend(store, name, session_ids=[session_id]):
                     task_status.started()
-                    await show(store, surface, name, session_ids=[session_id])
+                    try:
+                        await show(store, surface, name, session_ids=[session_id])
+                    except InboxError as error:  # the agent goes on alone
+                        self._note(f"nothing more is asked here: {error}")
 
             tasks = await stack.enter_async_context(anyio.create_task_group())
             stack.callback(tasks.cancel_scope.cancel)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from opask.inbox.bells import Bell, Ringer
 from opask.inbox.hub import Hub
@@ -44,12 +44,14 @@ class Job:
         args: with what.
         writes: whether it may write.
         done: told the result, or the error; called on the engine's thread, must not block or raise.
+        insists: whether it is tried again, as long as the store is open, where the file cannot be written for now.
     """
 
     operation: Callable[..., Any]
     args: Sequence[Any]
     writes: bool
     done: Callable[[Any, Exception | None], object]
+    insists: bool = False
 
 
 class Engine:
@@ -82,7 +84,7 @@ class Engine:
         self._state = "new"
         self._pid = os.getpid()
         self._opened = threading.Event()
-        self._fault: Exception | None = None
+        self._fault: InboxError | None = None
         self._thread = threading.Thread(target=self._run, name="opask-inbox", daemon=True)
         self._wake_from, self._wake_to = socket.socketpair()
         self._wake_from.setblocking(False)
@@ -95,6 +97,9 @@ class Engine:
         self._ringer: Ringer
         self._position = 0
         self._data_version = 0
+        self._file: tuple[int, int] | None = None
+        self._in_hand: deque[Job] = deque()
+        self._put_off: list[Job] = []
 
     # -- from any thread -----------------------------------------------------------------------------------------------
 
@@ -119,7 +124,7 @@ class Engine:
         """
         with self._lock:
             if self._state != "open" or os.getpid() != self._pid:
-                raise InboxError(
+                raise self._fault or InboxError(
                     f"the inbox {self._path} is not open here; use it inside its `async with` block"
                 )
             self._jobs.append(job)
@@ -156,18 +161,23 @@ class Engine:
             self._opened.set()
         try:
             self._work()
-        except Exception:
-            _logger.exception("the inbox %s failed", self._path)
+        except Exception as error:
+            self._fault = self._told(error, "used")
+            _logger.log(
+                logging.ERROR, "%s", self._fault, exc_info=None if isinstance(error, InboxError) else error
+            )
         finally:
             with self._lock:
                 self._state = "closed"
-                left, self._jobs = self._jobs, deque()
+                left, self._jobs = [*self._in_hand, *self._put_off, *self._jobs], deque()
             for job in left:
-                job.done(None, InboxError(f"the inbox {self._path} is closed"))
+                job.done(None, self._fault or InboxError(f"the inbox {self._path} is closed"))
             self._close()
+            self._hub.end()
 
     def _open(self) -> None:
         self._connection = self._connect()
+        self._file = self._identity()
         self._tables = SqliteTables(self._connection)
         self.ledger = self._make_ledger(self._tables)
         try:
@@ -200,9 +210,13 @@ class Engine:
         while True:
             with self._lock:
                 jobs = [self._jobs.popleft() for _ in range(min(len(self._jobs), _BATCH))]
-                if not jobs and self._state != "open":
+                is_last = not jobs and self._state != "open"
+                if is_last and not self._put_off:
                     return
-                self._is_waiting = not jobs
+                self._is_waiting = not jobs and not is_last
+            if self._put_off and (is_last or any(job.writes for job in jobs)):  # in order
+                put_off, self._put_off = self._put_off, []
+                jobs = [*(evolve(job, insists=not is_last) for job in put_off), *jobs]
             if jobs:
                 self._carry_out(jobs)
             elif poll.poll(max(0.0, tick - time.monotonic()) * 1000):
@@ -210,6 +224,8 @@ class Engine:
                 self._guarded(self._look)
             if time.monotonic() >= tick:
                 tick = time.monotonic() + _TICK_S
+                self._must_be_there()
+                self._try_again()
                 self._guarded(self._look)
                 self._guarded(self._sweep)
 
@@ -231,9 +247,29 @@ class Engine:
         except Exception:
             _logger.exception("the inbox %s holds what cannot be read", self._path)
 
+    def _try_again(self) -> None:
+        put_off, self._put_off = self._put_off, []
+        if put_off:
+            self._carry_out(put_off)
+
+    def _identity(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self._path)  # noqa: PTH116 - at each commit
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _must_be_there(self) -> None:
+        """Go on only while the file is the one that others open: SQLite would write to one that is gone, too."""
+        if self._identity() != self._file:
+            raise InboxError("was removed or replaced while it was in use; start this again")
+
     def _carry_out(self, jobs: Sequence[Job]) -> None:
+        self._in_hand.extend(jobs)
+        self._must_be_there()
         writes = any(job.writes for job in jobs)
         results: list[tuple[Any, Exception | None]] = []
+        may_pass = False
         try:
             self._connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
             try:
@@ -245,13 +281,19 @@ class Engine:
                 raise
         except Exception as error:
             fault = self._told(error, "written" if writes else "read")
+            may_pass = isinstance(error, sqlite3.OperationalError)
             results = [(None, fault)] * len(jobs)
             writes = False
         if writes:
             self._ringer.ring()
             self._guarded(self._tell)  # first: a caller finds what it did in the hub, too
         for job, (result, fault_) in zip(jobs, results, strict=True):
-            job.done(result, fault_)
+            if may_pass and job.insists:
+                _logger.warning("%s; it is tried again", fault_)
+                self._put_off.append(job)
+            else:
+                job.done(result, fault_)
+            self._in_hand.popleft()
 
     def _outcome(self, job: Job, *, alone: bool) -> tuple[Any, Exception | None]:
         """Do a job; where it raises, what it wrote is taken back and the others' stays."""
@@ -308,7 +350,8 @@ class Engine:
             self.ledger.sweep()
             self._connection.execute("COMMIT")
         except BaseException:
-            self._connection.execute("ROLLBACK")
+            if self._connection.in_transaction:  # a full disk has ended it already
+                self._connection.execute("ROLLBACK")
             raise
         self._ringer.ring()
         self._tell()
@@ -321,5 +364,13 @@ class Engine:
         """Return an error of the file's as what a caller is told."""
         if isinstance(error, InboxError):
             return InboxError(f"{self._path} {error}")
-        why = error.strerror if isinstance(error, OSError) and error.strerror else inert_line(str(error))
+        if isinstance(error, sqlite3.Error) and _code(error) == sqlite3.SQLITE_BUSY:
+            why = "another process has been in the middle of writing it for too long; try again, or end that one"
+        else:
+            why = error.strerror if isinstance(error, OSError) and error.strerror else inert_line(str(error))
         return InboxError(f"the inbox {self._path} cannot be {verb}: {why}")
+
+
+def _code(error: Exception) -> int:
+    """Return SQLite's primary result code, 0 where it is not SQLite that raised the error."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF

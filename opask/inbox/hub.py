@@ -99,6 +99,7 @@ class Hub:
         self._floor = 0
         self._last = 0
         self._leases: tuple[Lease, ...] = ()
+        self._is_over = False
 
     def start(self, seq: int, leases: tuple[Lease, ...]) -> None:
         """Begin behind a change."""
@@ -106,6 +107,7 @@ class Hub:
             self._recent.clear()
             self._floor = self._last = seq
             self._leases = leases
+            self._is_over = False
 
     def restart(self, seq: int) -> None:
         """Go on behind a change that does not follow on the last: whoever watches has to look for themselves."""
@@ -117,6 +119,11 @@ class Hub:
                 for signal in signals:
                     signal.entry = None
         self._wake(woken)
+
+    def end(self) -> None:
+        """Tell whoever watches that nothing comes any more: what they ask the store for next says why."""
+        self._is_over = True
+        self.restart(self._last)
 
     @property
     def last(self) -> int:
@@ -183,7 +190,7 @@ class Hub:
     def recent(self, since: int) -> tuple[Change, ...] | None:
         """Return the changes after a number from memory; None where they do not reach back that far."""
         with self._lock:
-            if not self._floor <= since <= self._last:
+            if self._is_over or not self._floor <= since <= self._last:
                 return None
             later = list(takewhile(lambda change: change.seq > since, reversed(self._recent)))
         return tuple(reversed(later))

@@ -40,6 +40,7 @@ __all__ = ["Ledger", "last_of", "new_id", "utc_now"]
 
 T = TypeVar("T")
 _NAME_LENGTH = 60
+_LARGEST = 2**63 - 1  # SQLite's integers
 
 
 class Ledger:
@@ -72,6 +73,7 @@ class Ledger:
 
     def put(self, ask: Ask, host_id: str, runtime: str | None, latest: datetime | None) -> Entry:
         """See `Store.put`."""
+        _must_be_storable(ask.id, ask.session_id, runtime or "")
         found = self._tables.find_entry(ask.id)
         if found is not None:
             if found.session_id != ask.session_id:
@@ -145,7 +147,9 @@ class Ledger:
         """See `Store.entries`."""
         if session_id is not None and not _is_storable(session_id):
             return ()
-        return self._tables.find_entries(session_id=session_id, states=states, limit=limit, before=before)
+        return self._tables.find_entries(
+            session_id=session_id, states=states, limit=_bounded(limit), before=_bounded(before)
+        )
 
     def _saved(self, before: Entry, after: Entry) -> Entry:
         return before if after is before else self._tables.save_entry(after)
@@ -198,6 +202,7 @@ class Ledger:
         self, lease_id: str, surface: str, lasts: timedelta, session_ids: frozenset[str] | None
     ) -> Lease:
         """See `Store.renew`."""
+        _must_be_storable(lease_id, surface)
         now = self._clock()
         for lapsed in self._tables.find_leases():
             if lapsed.expires_at <= now:
@@ -219,6 +224,7 @@ class Ledger:
 
     def begin_session(self, session_id: str, host_id: str, runtime: str, title: str) -> InboxSession:
         """See `Store.begin_session`."""
+        _must_be_storable(session_id, runtime)
         self._must_be_host(host_id)
         found = self._tables.find_session(session_id)
         now = self._clock()
@@ -277,7 +283,9 @@ class Ledger:
 
     def events(self, session_id: str, after: int, limit: int | None) -> tuple[LoggedEvent, ...]:
         """See `Store.events`."""
-        return self._tables.find_events(session_id, after, limit) if _is_storable(session_id) else ()
+        if not _is_storable(session_id):
+            return ()
+        return self._tables.find_events(session_id, _bounded(after) or 0, _bounded(limit))
 
     def prune(self, before: datetime) -> int:
         """See `Store.prune`."""
@@ -291,6 +299,21 @@ def _is_storable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return "\0" not in text
+
+
+def _must_be_storable(*texts: str) -> None:
+    """Refuse an id or a name that could never be looked up again."""
+    for text in texts:
+        if not _is_storable(text):
+            raise InboxError(
+                f"{shorten(text, _NAME_LENGTH)!r} cannot be kept in an inbox, since it has a NUL or half a character "
+                "in it; give another id or name"
+            )
+
+
+def _bounded(number: int | None) -> int | None:
+    """Return the nearest number that tables can be asked with."""
+    return None if number is None else min(max(number, -_LARGEST), _LARGEST)
 
 
 def new_id(prefix: str) -> str:

@@ -55,9 +55,13 @@ class LedgerStore(ABC):
 
     @abstractmethod
     def _write_soon(
-        self, operation: Callable[..., object], *args: Any, done: Callable[[Exception | None], object]
+        self,
+        operation: Callable[..., object],
+        *args: Any,
+        done: Callable[[Exception | None], object],
+        insists: bool = False,
     ) -> None:
-        """Do so without waiting, from any thread."""
+        """Do so without waiting, from any thread; one that insists is tried again where it cannot be stored for now."""
 
     # -- asks ------------------------------------------------------------------------------------------------------
 
@@ -88,7 +92,7 @@ class LedgerStore(ABC):
             if error is not None:
                 _logger.error("how ask %s ended could not be stored: %s", ask_id, error)
 
-        self._write_soon(Ledger.settle, ask_id, outcome, done=done)
+        self._write_soon(Ledger.settle, ask_id, outcome, done=done, insists=True)
 
     async def entry(self, ask_id: str) -> Entry:
         """See `Store.entry`."""

@@ -66,7 +66,11 @@ class MemoryStore(LedgerStore):
         return self._run(operation, *args)
 
     def _write_soon(
-        self, operation: Callable[..., object], *args: Any, done: Callable[[Exception | None], object]
+        self,
+        operation: Callable[..., object],
+        *args: Any,
+        done: Callable[[Exception | None], object],
+        insists: bool = False,
     ) -> None:
         try:
             self._run(operation, *args)

@@ -48,11 +48,16 @@ class Place:
 
 
 def is_held(folder: Path, host_id: str) -> bool:
-    """Tell whether a host's process still has its place. It is asked with a shared lock, so that many can at once."""
+    """Tell whether a host's process still has its place. It is asked with a shared lock, so that many can at once.
+
+    A host of whom that cannot be found out, since this process has no descriptor left, say, counts as alive.
+    """
     try:
         file = os.open(_path(folder, host_id), os.O_RDONLY)
-    except OSError:
+    except FileNotFoundError:
         return False
+    except OSError:
+        return True
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:

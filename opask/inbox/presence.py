@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -9,9 +10,12 @@ from datetime import timedelta
 
 import anyio
 
+from opask.inbox.refusals import InboxError
 from opask.inbox.store import Store
 
 __all__ = ["attend"]
+
+_logger = logging.getLogger("opask.inbox")
 
 
 @asynccontextmanager
@@ -24,7 +28,7 @@ async def attend(
 ) -> AsyncIterator[str]:
     """Hold a lease while the block lasts: agents may ask, since somebody sees it here.
 
-    It is renewed at a third of its time. Where this process dies, it lapses by itself.
+    It is renewed at a third of its time. Where this process dies, or the inbox cannot be written, it lapses by itself.
 
     Args:
         store: the inbox.
@@ -34,6 +38,9 @@ async def attend(
 
     Returns:
         The lease's id.
+
+    Raises:
+        InboxError: (on entering) the lease cannot be had.
     """
     lease_id = f"lease_{secrets.token_urlsafe(12)}"
     covered = None if session_ids is None else frozenset(session_ids)
@@ -41,7 +48,10 @@ async def attend(
     async def keep() -> None:
         while True:
             await anyio.sleep(lasts.total_seconds() / 3)
-            await store.renew(lease_id, surface, lasts=lasts, session_ids=covered)
+            try:
+                await store.renew(lease_id, surface, lasts=lasts, session_ids=covered)
+            except InboxError as error:
+                _logger.warning("agents do not know that an operator is at %s: %s", surface, error)
 
     await store.renew(lease_id, surface, lasts=lasts, session_ids=covered)
     try:
@@ -51,4 +61,7 @@ async def attend(
             tasks.cancel_scope.cancel()
     finally:
         with anyio.CancelScope(shield=True):
-            await store.leave(lease_id)
+            try:
+                await store.leave(lease_id)
+            except InboxError as error:
+                _logger.warning("agents do not know yet that nobody is at %s any more: %s", surface, error)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Literal, Self, TypeAlias
+from typing import Final, Literal, Self, TypeAlias
 
 import anyio
 
@@ -17,6 +17,7 @@ from opask.inbox.ledger import utc_now
 from opask.inbox.recorder import Recorder
 from opask.inbox.refusals import InboxError
 from opask.inbox.store import Host, Store
+from opask.inert import shorten
 from opask.outcomes import Outcome, Reply, Unavailable
 from opask.prompter import current_wait
 from opask.questions import Ask
@@ -33,6 +34,7 @@ WhenAbsent: TypeAlias = Literal["unavailable", "hold", "attach"]
 """
 
 _logger = logging.getLogger("opask.inbox")
+_NAME_LENGTH: Final = 60
 
 
 class InboxPrompter:
@@ -76,9 +78,13 @@ class InboxPrompter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._host is not None:
-            with anyio.CancelScope(shield=True):
-                await self._store.leases()  # behind whatever `settled` has left to be done
-            self._host.release()
+            try:
+                with anyio.CancelScope(shield=True):
+                    await self._store.leases()  # behind whatever `settled` has left to be done
+            except InboxError as fault:
+                _logger.warning("how the last asks ended may not be in the inbox: %s", fault)
+            finally:
+                self._host.release()
 
     @property
     def host_id(self) -> str:
@@ -114,9 +120,14 @@ class InboxPrompter:
         try:
             yield recorder
         finally:
-            with anyio.CancelScope(shield=True):
-                await recorder.flush()
-                await self._store.end_session(session_id)
+            try:
+                with anyio.CancelScope(shield=True):
+                    await recorder.flush()
+                    await self._store.end_session(session_id)
+            except InboxError as error:  # what the session did is done all the same
+                _logger.warning(
+                    "the end of session %s is not in the inbox: %s", shorten(session_id, _NAME_LENGTH), error
+                )
             self._seen.pop(session_id, None)
 
     # -- the prompter ------------------------------------------------------------------------------------------------

@@ -108,7 +108,8 @@ def prepare(connection: sqlite3.Connection, inbox_id: str) -> str:
         connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # a full disk has ended it already
+            connection.execute("ROLLBACK")
         raise
     return _id(connection)
 

@@ -13,7 +13,7 @@ from attrs import evolve
 
 from opask.inbox.entries import Entry, EntryChanged, Snapshot, Update
 from opask.inbox.presence import attend
-from opask.inbox.refusals import RefusedError, UnknownAskError
+from opask.inbox.refusals import InboxError, RefusedError, UnknownAskError
 from opask.inbox.rules import outcome_of
 from opask.inbox.store import Store
 from opask.inert import inert_line
@@ -24,6 +24,7 @@ from opask.questions import Ask
 __all__ = ["show"]
 
 _END_S: Final = 1.0
+_AGAIN_S: Final = 1.0  # from a decision that could not be stored to the next
 _logger = logging.getLogger("opask.inbox")
 
 
@@ -41,15 +42,24 @@ async def show(
         surface: where asks are shown: any prompter. One that cannot show an ask leaves it to the others.
         name: what the surface is called in the inbox, as its replies have it in ``by``.
         session_ids: the sessions whose asks it shows; all by default.
+
+    Raises:
+        InboxError: the inbox cannot be read any more.
     """
     covered = None if session_ids is None else frozenset(session_ids)
+    fault: InboxError | None = None
     async with attend(store, name, session_ids=covered), anyio.create_task_group() as tasks:
         showing = _Showing(store, surface, name, covered, tasks)
         try:
             async for update in store.watch():
                 await showing.hear(update)
+        except InboxError as error:
+            fault = error
+            tasks.cancel_scope.cancel()
         finally:
             await showing.close()
+    if fault is not None:
+        raise fault
 
 
 class _Showing:
@@ -79,6 +89,8 @@ class _Showing:
         with anyio.CancelScope(shield=True), anyio.move_on_after(_END_S):
             for ask_id in list(self._shown):
                 self._end(ask_id, await self._outcome(ask_id))
+        for ask_id in list(self._shown):  # the inbox did not say in time
+            self._end(ask_id, None)
 
     def _take(self, entry: Entry) -> None:
         if self._covered is not None and entry.session_id not in self._covered:
@@ -93,21 +105,42 @@ class _Showing:
     async def _put(self, ask_id: str) -> None:
         ask, scope = self._shown[ask_id]
         with scope:
-            try:
-                reply = await _asked(self._surface, ask)
-            except Exception:
-                _logger.exception("surface %s failed on ask %s", self._name, ask_id)
-                reply = Unavailable("the surface failed")
-            if not isinstance(reply, Unavailable):
-                await self._resolve(ask, reply)
-                return
+            while True:
+                reply = await self._reply(ask)
+                if isinstance(reply, Unavailable):
+                    break
+                if await self._resolve(ask, reply):
+                    return
+                await anyio.sleep(_AGAIN_S)
             _logger.info(
                 "surface %s leaves ask %s to others: %s", self._name, ask_id, inert_line(reply.reason)
             )
-            if not self._surface.available(ask.session_id):
+            if not self._is_there(ask):
                 self._tasks.cancel_scope.cancel()
 
-    async def _resolve(self, ask: Ask, reply: Answered | Skipped | Cancelled) -> None:
+    async def _reply(self, ask: Ask) -> Answered | Skipped | Cancelled | Unavailable:
+        """Ask the surface; whatever it does that no surface should is left to the others."""
+        try:
+            reply: object = await _asked(self._surface, ask)
+        except Exception:
+            _logger.exception("surface %s failed on ask %s", self._name, ask.id)
+            return Unavailable("the surface failed")
+        if isinstance(reply, Answered | Skipped | Unavailable) or reply == Cancelled("operator"):
+            return reply
+        if isinstance(reply, Cancelled):
+            return Unavailable(f"the surface ended: {reply.by}")
+        _logger.error("surface %s gave no reply to ask %s, but %s", self._name, ask.id, type(reply).__name__)
+        return Unavailable("the surface failed")
+
+    def _is_there(self, ask: Ask) -> bool:
+        try:
+            return self._surface.available(ask.session_id)
+        except Exception:
+            _logger.exception("surface %s failed to say whether anybody is there", self._name)
+            return False
+
+    async def _resolve(self, ask: Ask, reply: Answered | Skipped | Cancelled) -> bool:
+        """Hand a decision in; return whether that was heard, whatever became of it."""
         self._decided.add(ask.id)
         try:
             await self._store.resolve(ask.id, reply, session_id=ask.session_id, by=self._name)
@@ -116,11 +149,22 @@ class _Showing:
             _logger.info("the inbox did not take the decision of surface %s: %s", self._name, error)
             if error.entry is not None:
                 self._take(error.entry)
+        except InboxError as error:
+            self._decided.discard(ask.id)
+            _logger.warning("the decision on ask %s is not stored, and asked for again: %s", ask.id, error)
+            return False
+        except Exception:
+            self._decided.discard(ask.id)
+            _logger.exception("surface %s gave no decision on ask %s", self._name, ask.id)
+        return True
 
     async def _outcome(self, ask_id: str) -> Outcome | None:
         try:
             return outcome_of(await self._store.entry(ask_id))
         except UnknownAskError:  # forgotten since
+            return Abandoned("disconnect")
+        except InboxError as error:
+            _logger.warning("what became of ask %s is not known: %s", ask_id, error)
             return Abandoned("disconnect")
 
     def _end(self, ask_id: str, outcome: Outcome | None) -> None:

@@ -190,17 +190,22 @@ class SqliteStore(LedgerStore):
                 token.backend_class.run_sync_soon(finished.set, (), token.native_token)
 
         self._opened().submit(Job(operation, args, writes, done))
-        with anyio.CancelScope(shield=True):
+        with anyio.CancelScope(shield=writes):  # what is only read can be left alone
             await finished.wait()
         if errors:
             raise errors[0]
         return results[0]
 
     def _write_soon(
-        self, operation: Callable[..., object], *args: Any, done: Callable[[Exception | None], object]
+        self,
+        operation: Callable[..., object],
+        *args: Any,
+        done: Callable[[Exception | None], object],
+        insists: bool = False,
     ) -> None:
         try:
-            self._opened().submit(Job(operation, args, writes=True, done=lambda _, error: done(error)))
+            job = Job(operation, args, writes=True, done=lambda _, error: done(error), insists=insists)
+            self._opened().submit(job)
         except InboxError as error:
             done(error)
 
