@@ -66,19 +66,20 @@ def test_thirty_asks_of_ten_sessions(stand: Stand, page: Page) -> None:
 
 def test_hostile_texts_are_shown_as_text(stand: Stand, page: Page) -> None:
     """Markup, escapes and invisible characters are shown as what they are, in every field, and nothing happens."""
-    actor = stand.begin("s<b>&1?#", title=HOSTILE, runtime=HOSTILE)
+    name = HOSTILE.replace("\x00", "")  # an inbox refuses it there
+    actor = stand.begin("s<b>&1?#", title=name, runtime=name)
     stand.happens(actor, lambda agent: agent.says(HOSTILE))
     stand.happens(actor, lambda agent: agent.uses(HOSTILE))
     label = "x" * 10_000
     asks = (question(HOSTILE, (f"A {HOSTILE}", HOSTILE), ("B", label), (label, ""), header=HOSTILE), NAME)
-    outcome = stand.asks(actor, *asks, agent_id=HOSTILE)
+    outcome = stand.asks(actor, *asks, agent_id=name)
     card = card_in(page)
     expect(card.locator(".text").first).to_have_text(inert_line(HOSTILE), use_inner_text=False)
     expect(card.get_by_role("radio")).to_have_count(3)
     card.get_by_role("button", name="Show all of option 3").click()
     expect(card.locator(".label").nth(2)).to_have_text(label)
     card.get_by_role("radio").first.check()
-    card.get_by_label("In your own words", exact=True).fill(HOSTILE.replace("\x00", ""))
+    card.get_by_label("In your own words", exact=True).fill(name)
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
     card.get_by_role("link").click()
     expect(page.locator(".log .said")).to_have_text(inert_line(HOSTILE))

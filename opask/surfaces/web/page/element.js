@@ -47,10 +47,10 @@ class AskElement extends HTMLElement {
 
   /** @param {string} _name @param {string | null} before @param {string | null} now */
   attributeChangedCallback(_name, before, now) {
-    if (this.isConnected && this.#shown && before !== now) {
-      this.#hide();
-      this.#show();
-    }
+    if (!this.isConnected || !this.#shown || before === now) return;
+    const shown = this.#shown;
+    this.#show(); // before the other ends, so that the inbox they may have in common stays open
+    shown.end();
   }
 
   /** Show the cards. @param {Cards} _cards @param {HTMLElement} _place @returns {() => void} what ends it */

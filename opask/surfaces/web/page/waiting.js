@@ -17,6 +17,7 @@ export class Waiting {
   #lingering = new Map();
   /** Asks whose card was unfolded once. @type {Set<string>} */
   #unfolded = new Set();
+  #hasRead = false;
   #listening = new AbortController();
   #list = h("div", { class: "list" });
   #empty = h(
@@ -47,7 +48,6 @@ export class Waiting {
       { signal },
     );
     this.draw();
-    if (lately) this.#readClosed();
   }
 
   /** Stop following the inbox. */
@@ -59,6 +59,7 @@ export class Waiting {
   /** Draw what there is now. */
   draw() {
     const { inbox } = this.#cards;
+    if (this.lately && inbox.ready && !this.#hasRead) this.#readClosed(); // what the feed will not tell any more
     const asks = inbox.listed(this.#sessionId);
     const here = asks.filter((ask) => ask.state === "pending" || ask.state === "answered" || this.#lingering.has(ask.id));
     const closed = this.lately ? asks.filter((ask) => !here.includes(ask)).slice(-CLOSED_CARDS).reverse() : [];
@@ -113,6 +114,7 @@ export class Waiting {
   }
 
   async #readClosed() {
+    this.#hasRead = true;
     const { inbox } = this.#cards;
     /** @type {Record<string, string | number>} */
     const filters = { state: "all", limit: 2 * CLOSED_CARDS };
