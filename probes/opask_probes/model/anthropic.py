@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from . import reading
 from .dialect import MalformedRequestError, Message, ModelRequest, ToolCall, ToolOffer, ToolResult, Turn
 from .filler import instance, pieces, tokens
 
@@ -40,9 +41,7 @@ class Anthropic:
             raise MalformedRequestError("anthropic-version: header is required")
         if not headers.get("x-api-key") and not headers.get("authorization"):
             raise MalformedRequestError("x-api-key or authorization: header is required")
-        model = body.get("model")
-        if not isinstance(model, str) or not model:
-            raise MalformedRequestError("model: a string is required")
+        model = reading.model_of(body)
         limit = body.get("max_tokens")
         if not isinstance(limit, int) or limit < 1:
             raise MalformedRequestError("max_tokens: a positive integer is required")
@@ -123,12 +122,12 @@ def _event(kind: str, **fields: Any) -> bytes:
 
 
 def _usage(request: ModelRequest, message: Message) -> dict[str, Any]:
-    asked = tokens([request.system, [turn.text for turn in request.turns]])
+    asked, said = reading.counts(request, message)
     return {
         "input_tokens": asked,
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": 0,
-        "output_tokens": tokens([message.text, [dict(call.arguments) for call in message.calls]]),
+        "output_tokens": said,
     }
 
 
@@ -165,16 +164,14 @@ def _tools(tools: object) -> tuple[ToolOffer, ...]:
         where = f"tools.{at}"
         if not isinstance(tool, dict):
             raise MalformedRequestError(f"{where}: an object is required")
-        name = tool.get("name")
-        if not isinstance(name, str) or not _TOOL_NAME.fullmatch(name):
-            raise MalformedRequestError(f"{where}.name: must match {_TOOL_NAME.pattern}, found {name!r}")
-        if any(offer.name == name for offer in offers):
-            raise MalformedRequestError(f"{where}.name: tool names must be unique, {name!r} is there twice")
+        name = reading.name_of(tool, where, _TOOL_NAME)
         schema = tool.get("input_schema")
         own = tool.get("type", "custom") == "custom"
         if own and not (isinstance(schema, dict) and schema.get("type") == "object"):
             raise MalformedRequestError(f"{where}.input_schema: a schema of type object is required")
         offers.append(ToolOffer(name, tool.get("description") or "", schema or {}))
+    if (again := reading.twice(offers)) is not None:
+        raise MalformedRequestError(f"tools: tool names must be unique, {again!r} is there twice")
     return tuple(offers)
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from . import reading
 from .dialect import MalformedRequestError, Message, ModelRequest, ToolCall, ToolOffer, ToolResult, Turn
 from .filler import instance, pieces, tokens
 
@@ -96,8 +97,8 @@ def _response(
     request: ModelRequest, message: Message, parts: list[dict[str, Any]], *, ends: bool
 ) -> dict[str, Any]:
     candidate: dict[str, Any] = {"content": {"role": "model", "parts": parts}, "index": 0}
-    asked = tokens([request.system, [turn.text for turn in request.turns]])
-    said = tokens([message.text, [dict(call.arguments) for call in message.calls]]) if ends else 0
+    asked, all_said = reading.counts(request, message)
+    said = all_said if ends else 0
     usage = {"promptTokenCount": asked, "candidatesTokenCount": said, "totalTokenCount": asked + said}
     if ends:
         candidate["finishReason"] = "STOP"
@@ -138,31 +139,19 @@ def _tools(tools: object) -> tuple[ToolOffer, ...]:
         if not isinstance(declared, list):
             raise MalformedRequestError(f"tools.{at}: an object is required, its functionDeclarations a list")
         offers += [_offer(one, f"tools.{at}.functionDeclarations.{nr}") for nr, one in enumerate(declared)]
-    names = [offer.name for offer in offers]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise MalformedRequestError(f"tools: duplicate function declaration: {twice[0]}")
+    if (again := reading.twice(offers)) is not None:
+        raise MalformedRequestError(f"tools: duplicate function declaration: {again}")
     return tuple(offers)
 
 
 def _offer(declared: object, where: str) -> ToolOffer:
     if not isinstance(declared, dict):
         raise MalformedRequestError(f"{where}: an object is required")
-    name = _name(declared, where)
+    name = reading.name_of(declared, where, _TOOL_NAME)
     if "parameters" in declared and "parametersJsonSchema" in declared:
         raise MalformedRequestError(f"{where}: parameters and parametersJsonSchema exclude each other")
-    schema = _lower_types(
-        declared.get("parametersJsonSchema") or declared.get("parameters") or {"type": "object"}
-    )
-    if not isinstance(schema, dict) or schema.get("type") != "object":
-        raise MalformedRequestError(f"{where}.parameters: a schema of type object is required for {name}")
-    return ToolOffer(name, declared.get("description") or "", schema)
-
-
-def _name(thing: Mapping[str, Any], where: str) -> str:
-    name = thing.get("name")
-    if not isinstance(name, str) or not _TOOL_NAME.fullmatch(name):
-        raise MalformedRequestError(f"{where}.name: must match {_TOOL_NAME.pattern}, found {name!r}")
-    return name
+    schema = _lower_types(declared.get("parametersJsonSchema") or declared.get("parameters"))
+    return ToolOffer(name, declared.get("description") or "", reading.schema_of(schema, where, name))
 
 
 def _turns(contents: object) -> tuple[Turn, ...]:
@@ -221,7 +210,13 @@ def _said(parts: list[dict[str, Any]], where: str) -> Turn:
             args = call.get("args", {}) if isinstance(call, dict) else None
             if not isinstance(args, dict):
                 raise MalformedRequestError(f"{where}.parts.{at}.functionCall.args: an object is required")
-            calls.append(ToolCall(_id(call, where), _name(call, f"{where}.parts.{at}.functionCall"), args))
+            calls.append(
+                ToolCall(
+                    _id(call, where),
+                    reading.name_of(call, f"{where}.parts.{at}.functionCall", _TOOL_NAME),
+                    args,
+                )
+            )
     return Turn("assistant", _text(parts), tuple(calls))
 
 
@@ -255,7 +250,7 @@ def _told(parts: list[dict[str, Any]], where: str, waiting: tuple[ToolCall, ...]
 def _result(response: object, where: str) -> ToolResult:
     if not isinstance(response, dict):
         raise MalformedRequestError(f"{where}: an object is required")
-    _name(response, where)
+    reading.name_of(response, where, _TOOL_NAME)
     value = response.get("response")
     if not isinstance(value, dict):
         raise MalformedRequestError(f"{where}.response: an object is required")

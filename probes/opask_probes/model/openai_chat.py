@@ -7,16 +7,15 @@ ends them, and the rules for ``tool_calls`` and the ``tool`` messages that answe
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from . import reading
 from .dialect import MalformedRequestError, Message, ModelRequest, ToolCall, ToolOffer, ToolResult, Turn
-from .filler import instance, pieces, tokens
+from .filler import instance, pieces
 
 __all__ = ["OpenAIChat"]
 
-_TOOL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _CREATED: Final = 1_700_000_000  # seconds since the epoch; the same in every run
 
 
@@ -38,14 +37,8 @@ class OpenAIChat:
         Raises:
             MalformedRequestError: the service would refuse it.
         """
-        if not headers.get("authorization", "").startswith("Bearer "):
-            raise MalformedRequestError("authorization: a bearer token is required")
-        model = body.get("model")
-        if not isinstance(model, str) or not model:
-            raise MalformedRequestError("model: a string is required")
-        stream = body.get("stream") or False
-        if not isinstance(stream, bool):
-            raise MalformedRequestError("stream: must be a boolean")
+        reading.bearer(headers)
+        model, stream = reading.model_of(body), reading.streams(body)
         if body.get("stream_options") and not stream:
             raise MalformedRequestError("stream_options: only allowed when stream is true")
         if body.get("n") not in {None, 1}:
@@ -98,8 +91,7 @@ class OpenAIChat:
 
     def error(self, reason: str) -> tuple[int, dict[str, Any]]:
         """Write an ``invalid_request_error``, which runtimes do not wait and try again for."""
-        error = {"message": reason, "type": "invalid_request_error", "param": None, "code": None}
-        return 400, {"error": error}
+        return reading.invalid_request(reason)
 
     def other(
         self, method: str, path: str, body: Mapping[str, Any] | None
@@ -129,28 +121,12 @@ def _finish(message: Message) -> str:
 
 
 def _usage(request: ModelRequest, message: Message) -> dict[str, Any]:
-    asked = tokens([request.system, [turn.text for turn in request.turns]])
-    said = tokens([message.text, [dict(call.arguments) for call in message.calls]])
+    asked, said = reading.counts(request, message)
     return {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said}
 
 
 def _text(content: object, where: str) -> str:
-    """Give the text of a string or of a list of parts; other kinds of part say nothing."""
-    if content is None:
-        return ""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        raise MalformedRequestError(f"{where}: a string or a list of parts is required")
-    texts: list[str] = []
-    for at, part in enumerate(content):
-        if not isinstance(part, dict) or not isinstance(part.get("type"), str):
-            raise MalformedRequestError(f"{where}.{at}: a part with a type is required")
-        if part["type"] == "text":
-            if not isinstance(part.get("text"), str):
-                raise MalformedRequestError(f"{where}.{at}.text: a string is required")
-            texts.append(part["text"])
-    return "\n".join(texts)
+    return "" if content is None else reading.parts_text(content, where, ("text",))
 
 
 def _tools(tools: object) -> tuple[ToolOffer, ...]:
@@ -164,23 +140,13 @@ def _tools(tools: object) -> tuple[ToolOffer, ...]:
         function = tool.get("function") if isinstance(tool, dict) else None
         if not isinstance(function, dict) or tool.get("type") != "function":
             raise MalformedRequestError(f"{where}: a tool of type function is required")
-        name = _name(function, f"{where}.function")
-        if any(offer.name == name for offer in offers):
-            raise MalformedRequestError(f"{where}: tool names must be unique, {name!r} is there twice")
-        schema = function.get("parameters") or {"type": "object"}
-        if not isinstance(schema, dict) or schema.get("type") != "object":
-            raise MalformedRequestError(
-                f"{where}.function.parameters: a schema of type object is required for {name}"
-            )
+        where += ".function"
+        name = reading.name_of(function, where, reading.OPENAI_NAME)
+        schema = reading.schema_of(function.get("parameters"), where, name)
         offers.append(ToolOffer(name, function.get("description") or "", schema))
+    if (again := reading.twice(offers)) is not None:
+        raise MalformedRequestError(f"tools: tool names must be unique, {again!r} is there twice")
     return tuple(offers)
-
-
-def _name(function: Mapping[str, Any], where: str) -> str:
-    name = function.get("name")
-    if not isinstance(name, str) or not _TOOL_NAME.fullmatch(name):
-        raise MalformedRequestError(f"{where}.name: must match {_TOOL_NAME.pattern}, found {name!r}")
-    return name
 
 
 def _turns(messages: object) -> tuple[tuple[Turn, ...], list[str]]:
@@ -235,27 +201,14 @@ def _assistant(message: Mapping[str, Any], where: str) -> Turn:
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict) or call.get("type") != "function":
             raise MalformedRequestError(f"{place}: a call of type function is required")
-        call_id, arguments = call.get("id"), function.get("arguments")
-        if not isinstance(call_id, str) or not call_id:
-            raise MalformedRequestError(f"{place}.id: a string is required")
+        call_id = reading.nonempty(call.get("id"), f"{place}.id")
         if any(known.id == call_id for known in calls):
             raise MalformedRequestError(f"{place}.id: {call_id} is there twice")
-        calls.append(ToolCall(call_id, _name(function, place), _arguments(arguments, place)))
+        arguments = reading.call_arguments(function.get("arguments"), f"{place}.function")
+        calls.append(ToolCall(call_id, reading.name_of(function, place, reading.OPENAI_NAME), arguments))
     if message.get("content") is None and not calls:
         raise MalformedRequestError(f"{where}: content or tool_calls are required")
     return Turn("assistant", text, tuple(calls))
-
-
-def _arguments(arguments: object, where: str) -> dict[str, Any]:
-    try:
-        value = json.loads(arguments) if isinstance(arguments, str) else None
-    except ValueError:
-        value = None
-    if not isinstance(value, dict):
-        raise MalformedRequestError(
-            f"{where}.function.arguments: a string with a JSON object is required, found {arguments!r}"
-        )
-    return value
 
 
 def _result(message: Mapping[str, Any], where: str, waiting: dict[str, ToolCall]) -> ToolResult:

@@ -7,16 +7,15 @@ streaming events; for namespaces of tools, the requests of codex 0.171.0.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from . import reading
 from .dialect import MalformedRequestError, Message, ModelRequest, ToolCall, ToolOffer, ToolResult, Turn
-from .filler import instance, pieces, tokens
+from .filler import instance, pieces
 
 __all__ = ["OpenAIResponses"]
 
-_TOOL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _CREATED: Final = 1_700_000_000  # seconds since the epoch; the same in every run
 _TEXTS: Final = frozenset({"input_text", "output_text", "text"})
 
@@ -42,14 +41,8 @@ class OpenAIResponses:
         Raises:
             MalformedRequestError: the service would refuse it, or it refers to a response that is kept there.
         """
-        if not headers.get("authorization", "").startswith("Bearer "):
-            raise MalformedRequestError("authorization: a bearer token is required")
-        model = body.get("model")
-        if not isinstance(model, str) or not model:
-            raise MalformedRequestError("model: a string is required")
-        stream = body.get("stream") or False
-        if not isinstance(stream, bool):
-            raise MalformedRequestError("stream: must be a boolean")
+        reading.bearer(headers)
+        model, stream = reading.model_of(body), reading.streams(body)
         if body.get("previous_response_id") is not None or body.get("conversation") is not None:
             raise MalformedRequestError("the scripted model keeps no responses: send the whole input")
         instructions = body.get("instructions") or ""
@@ -101,8 +94,7 @@ class OpenAIResponses:
 
     def error(self, reason: str) -> tuple[int, dict[str, Any]]:
         """Write an ``invalid_request_error``, which runtimes do not wait and try again for."""
-        error = {"message": reason, "type": "invalid_request_error", "param": None, "code": None}
-        return 400, {"error": error}
+        return reading.invalid_request(reason)
 
     def other(
         self, method: str, path: str, body: Mapping[str, Any] | None
@@ -169,8 +161,7 @@ def _call_events(at: int, item: dict[str, Any]) -> _Events:
 
 
 def _usage(request: ModelRequest, message: Message) -> dict[str, Any]:
-    asked = tokens([request.system, [turn.text for turn in request.turns]])
-    said = tokens([message.text, [dict(call.arguments) for call in message.calls]])
+    asked, said = reading.counts(request, message)
     return {
         "input_tokens": asked,
         "input_tokens_details": {"cached_tokens": 0},
@@ -193,26 +184,16 @@ def _tools(tools: object, where: str, namespace: str) -> tuple[ToolOffer, ...]:
         if not isinstance(tool, dict) or not isinstance(tool.get("type"), str):
             raise MalformedRequestError(f"{place}: a tool with a type is required")
         if tool["type"] == "namespace" and not namespace:
-            offers += _tools(tool.get("tools"), f"{place}.tools", f"{_name(tool, place)}.")
+            offers += _tools(
+                tool.get("tools"), f"{place}.tools", f"{reading.name_of(tool, place, reading.OPENAI_NAME)}."
+            )
         elif tool["type"] == "function":
-            name = namespace + _name(tool, place)
-            schema = tool.get("parameters") or {"type": "object"}
-            if not isinstance(schema, dict) or schema.get("type") != "object":
-                raise MalformedRequestError(
-                    f"{place}.parameters: a schema of type object is required for {name}"
-                )
+            name = namespace + reading.name_of(tool, place, reading.OPENAI_NAME)
+            schema = reading.schema_of(tool.get("parameters"), place, name)
             offers.append(ToolOffer(name, tool.get("description") or "", schema))
-    names = [offer.name for offer in offers]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise MalformedRequestError(f"{where}: tool names must be unique, {twice[0]!r} is there twice")
+    if (again := reading.twice(offers)) is not None:
+        raise MalformedRequestError(f"{where}: tool names must be unique, {again!r} is there twice")
     return tuple(offers)
-
-
-def _name(thing: Mapping[str, Any], where: str) -> str:
-    name = thing.get("name")
-    if not isinstance(name, str) or not _TOOL_NAME.fullmatch(name):
-        raise MalformedRequestError(f"{where}.name: must match {_TOOL_NAME.pattern}, found {name!r}")
-    return name
 
 
 def _turns(items: object) -> tuple[tuple[Turn, ...], list[str]]:
@@ -233,11 +214,13 @@ def _turns(items: object) -> tuple[tuple[Turn, ...], list[str]]:
             raise MalformedRequestError(f"{where}: an object is required")
         match item.get("type", "message"):
             case "message" if item.get("role") in {"system", "developer"}:
-                asides.append(_text(item.get("content"), f"{where}.content"))
+                asides.append(reading.parts_text(item.get("content"), f"{where}.content", _TEXTS))
             case "message" if item.get("role") == "user":
-                turns.append(Turn("user", _text(item.get("content"), f"{where}.content")))
+                turns.append(
+                    Turn("user", reading.parts_text(item.get("content"), f"{where}.content", _TEXTS))
+                )
             case "message" if item.get("role") == "assistant":
-                _said(turns, _text(item.get("content"), f"{where}.content"), ())
+                _said(turns, reading.parts_text(item.get("content"), f"{where}.content", _TEXTS), ())
             case "message":
                 raise MalformedRequestError(f"{where}.role: {item.get('role')!r} cannot be here")
             case "function_call":
@@ -272,40 +255,15 @@ def _said(turns: list[Turn], text: str, calls: tuple[ToolCall, ...]) -> None:
 
 
 def _called(item: Mapping[str, Any], where: str) -> ToolCall:
-    call_id, arguments, namespace = item.get("call_id"), item.get("arguments"), item.get("namespace")
-    if not isinstance(call_id, str) or not call_id:
-        raise MalformedRequestError(f"{where}.call_id: a string is required")
-    try:
-        value = json.loads(arguments) if isinstance(arguments, str) else None
-    except ValueError:
-        value = None
-    if not isinstance(value, dict):
-        raise MalformedRequestError(
-            f"{where}.arguments: a string with a JSON object is required, found {arguments!r}"
-        )
-    within = f"{_name({'name': namespace}, f'{where}.namespace')}." if namespace else ""
-    return ToolCall(call_id, within + _name(item, where), value)
+    call_id, namespace = reading.nonempty(item.get("call_id"), f"{where}.call_id"), item.get("namespace")
+    arguments = reading.call_arguments(item.get("arguments"), where)
+    spaced = {"name": namespace}
+    within = f"{reading.name_of(spaced, f'{where}.namespace', reading.OPENAI_NAME)}." if namespace else ""
+    return ToolCall(call_id, within + reading.name_of(item, where, reading.OPENAI_NAME), arguments)
 
 
 def _result(item: Mapping[str, Any], where: str) -> ToolResult:
     call_id = item.get("call_id")
     if not isinstance(call_id, str):
         raise MalformedRequestError(f"{where}.call_id: a string is required")
-    return ToolResult(call_id, _text(item.get("output"), f"{where}.output"), None)
-
-
-def _text(content: object, where: str) -> str:
-    """Give the text of a string or of a list of parts; other kinds of part say nothing."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        raise MalformedRequestError(f"{where}: a string or a list of parts is required")
-    texts: list[str] = []
-    for at, part in enumerate(content):
-        if not isinstance(part, dict) or not isinstance(part.get("type"), str):
-            raise MalformedRequestError(f"{where}.{at}: a part with a type is required")
-        if part["type"] in _TEXTS:
-            if not isinstance(part.get("text"), str):
-                raise MalformedRequestError(f"{where}.{at}.text: a string is required")
-            texts.append(part["text"])
-    return "\n".join(texts)
+    return ToolResult(call_id, reading.parts_text(item.get("output"), f"{where}.output", _TEXTS), None)
