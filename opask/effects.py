@@ -1,6 +1,7 @@
 """What a tool call changes: nothing, something here, or something elsewhere.
 
-A runtime's adapter says what it knows of its own tools (``adapter.tools``); whatever nobody knows is a write.
+A runtime's adapter says what it knows of its own tools (``adapter.tools``). Whatever nobody knows may reach anywhere, so that
+it is asked about each time.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class Tools:
     Args:
         reads: those that change nothing, whatever their arguments.
         reads_with: those that change nothing as long as they have no other arguments than these.
+        writes: those that change files here, and can do nothing else.
         external: those that reach other machines.
         shells: those that run shell commands.
     """
@@ -46,12 +48,20 @@ class Tools:
     reads: frozenset[str] = field(default=frozenset(), converter=_names)
     external: frozenset[str] = field(default=frozenset(), converter=_names)
     shells: Mapping[str, ShellTool] = Factory(dict)
+    writes: frozenset[str] = field(default=frozenset(), converter=_names)
     reads_with: Mapping[str, frozenset[str]] = Factory(dict)
 
-    def with_names(self, *, reads: Iterable[str] = (), external: Iterable[str] = ()) -> Tools:
+    def with_names(
+        self, *, reads: Iterable[str] = (), writes: Iterable[str] = (), external: Iterable[str] = ()
+    ) -> Tools:
         """Return the table with more tools in it, such as those of the host's own MCP servers."""
         added = frozenset(external)
-        return evolve(self, reads=(self.reads | frozenset(reads)) - added, external=self.external | added)
+        return evolve(
+            self,
+            reads=(self.reads | frozenset(reads)) - added,
+            writes=(self.writes | frozenset(writes)) - added,
+            external=self.external | added,
+        )
 
 
 @frozen
@@ -78,8 +88,11 @@ class Finding:
         if tool in tools.reads_with:
             other = sorted((arguments or {}).keys() - tools.reads_with[tool])
             return cls("write" if other else "read", f"use {tool}", ", ".join(other))
+        if tool in tools.writes:
+            return cls("write", f"use {tool}")
         if tool not in tools.shells:
-            return cls("write", f"use {tool}" if tool else "use a tool that the runtime does not name")
+            what = f"use {tool}" if tool else "use a tool that the runtime does not name"
+            return cls("external", what, "it is not known what this tool does")
         shell, given = tools.shells[tool], arguments or {}
         if not isinstance(given.get(shell.command), str):
             return cls("write", "run a shell command", "there is no command that could be read")

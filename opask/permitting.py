@@ -6,8 +6,10 @@ fails closed: whatever is no clear yes denies, with a reason.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final, Literal
 
 from opask.asking import DEFAULT_WAIT, put
 from opask.permissions import Allow, Deny, PermissionRequested
@@ -22,8 +24,8 @@ _RULE: Final = "operator"
 class OperatorPermits:
     """A policy that asks the operator.
 
-    What is allowed for a session is remembered for exactly the tool of that spelling in exactly that session, and is
-    gone with this object.
+    What is allowed for a session is remembered for exactly the tool of that spelling in exactly that session, or where a
+    name proves nothing for exactly that call, and is gone with this object.
 
     Args:
         prompter: who asks; by default the one that is carried in the context, if any.
@@ -33,11 +35,11 @@ class OperatorPermits:
     def __init__(self, prompter: Prompter | None = None, *, wait: timedelta | None = DEFAULT_WAIT) -> None:
         self._prompter = prompter if prompter is not None else current_prompter()
         self._wait = wait
-        self._remembered: set[tuple[str, str]] = set()
+        self._remembered: set[tuple[str, str, str]] = set()
 
     @property
-    def remembered(self) -> frozenset[tuple[str, str]]:
-        """What is allowed for its session: session and tool."""
+    def remembered(self) -> frozenset[tuple[str, str, str]]:
+        """What is allowed for its session: session, tool, and the arguments as JSON where only that call is meant."""
         return frozenset(self._remembered)
 
     def forget(self, session_id: str) -> None:
@@ -50,8 +52,11 @@ class OperatorPermits:
             return Deny("The runtime's own ask tool does not reach the operator.", rule="native ask tool")
         if not request.tool and not request.options:
             return Deny("This asks for nothing that could be allowed.", rule="no tool")
-        key = (request.session_id, request.tool)
-        can_remember = bool(request.tool and request.session_id)
+        # Where the protocol has options of its own (ACP), a tool's name is a title, which the agent may have written:
+        # then only the very same call is remembered.
+        is_titled = bool(request.options)
+        key = (request.session_id, request.tool, _same(request.arguments) if is_titled else "")
+        can_remember = bool(request.tool and request.session_id and (request.arguments or not is_titled))
         if can_remember and key in self._remembered:
             return Allow("allowed for this session")
         arguments = shown_arguments(request.arguments)
@@ -61,7 +66,10 @@ class OperatorPermits:
                 "it is denied. Do it in smaller steps.",
                 rule="too long to show",
             )
-        question, scopes = permission_question(request.tool, arguments, remembers=can_remember)
+        remembers: Literal["no", "tool", "call"] = "no"
+        if can_remember:
+            remembers = "call" if is_titled else "tool"
+        question, scopes = permission_question(request.tool, arguments, remembers=remembers)
         asked = await put(
             self._prompter,
             (question,),
@@ -78,3 +86,10 @@ class OperatorPermits:
             self._remembered.add(key)
             return Allow("allowed for this session")
         return Allow("allowed once")
+
+
+def _same(arguments: Mapping[str, Any] | None) -> str:
+    try:
+        return json.dumps(arguments, sort_keys=True, default=repr)
+    except (ValueError, RecursionError):
+        return repr(arguments)

@@ -36,6 +36,7 @@ LONGEST: Final = 64 * 1024
 """How many characters of arguments can be shown in full; a call with more is not put to the operator."""
 
 _NAME: Final = 120
+_UNTOLD: Final = "  (with no arguments that the runtime tells of)"
 _DENY: Final = Option("Deny", "The agent is told that it was denied, and goes on without it.")
 _ONCE: Final = Option("Allow once", "Only this call, with these arguments.")
 _SCOPES: Final[Mapping[Scope, Option]] = {
@@ -76,22 +77,24 @@ def _json(value: object) -> str:
 
 
 def permission_question(
-    tool: str, arguments: str, *, remembers: bool
+    tool: str, arguments: str, *, remembers: Literal["no", "tool", "call"]
 ) -> tuple[Question, tuple[Scope | None, ...]]:
     """Return the question whether a tool may run, and the scope that each of its options means (None: deny).
 
     Args:
         tool: its spelling; empty where the runtime does not say.
         arguments: from `shown_arguments`.
-        remembers: whether a yes for the session is offered.
+        remembers: whether a yes for the session is offered, and what it is for.
     """
     name = shorten(tool, _NAME)
     what = f"use {name}" if name else "use a tool that the runtime does not name"
     options: list[tuple[Option, Scope | None]] = [(_ONCE, "action")]
-    if remembers:
+    if remembers != "no":
         told = (
             f"This call and every further call of {name}, with any arguments, by any agent in this session."
         )
+        if remembers == "call":
+            told = "This call, and each further one with the same name and exactly these arguments in this session."
         options.append((Option("Allow for this session", told), "session"))
     options.append((_DENY, None))
     return _question(f"The agent wants to {what}. Allow it?", "Permission", arguments, options)
@@ -128,7 +131,7 @@ def write_question(
 def _question(
     text: str, header: str, arguments: str, options: Sequence[tuple[Option, Scope | None]]
 ) -> tuple[Question, tuple[Scope | None, ...]]:
-    whole = f"{text}\n{arguments}" if arguments else text
+    whole = f"{text}\n{arguments or _UNTOLD}"
     return (
         Question(whole, header, tuple(option for option, _ in options)),
         tuple(scope for _, scope in options),

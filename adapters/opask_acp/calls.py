@@ -66,6 +66,7 @@ class _Running:
     ask: AskKind | None = None
     arguments: Mapping[str, Any] | None = None  # where they are those of an ask
     questions: tuple[Question, ...] | None = None
+    told: Mapping[str, Any] | None = None  # the latest that were told in whole, whatever they are of
     is_tracked: bool = False  # whether an ask may be this call's
     is_untold: bool = False  # nothing but a permission request tells of it
 
@@ -133,7 +134,9 @@ class Calls:
             return call.raw_input
         running = self._running.get(call.id)
         told = running.arguments if running is not None else None
-        return told if told is not None else next(self._profile.arguments(call), None)
+        if told is None:
+            told = next(self._profile.arguments(call), None)
+        return running.told if told is None and running is not None else told
 
     def agent_of(self, call_id: str | None) -> str | None:
         """Return the sub-agent that made a running call, None for the main agent."""
@@ -247,7 +250,9 @@ class Calls:
 
     def _read(self, running: _Running) -> None:
         """Read what a call asks, if that is told."""
-        for arguments in self._profile.arguments(running.call):
+        for at, arguments in enumerate(self._profile.arguments(running.call)):
+            if at == 0:
+                running.told = arguments
             questions = parse(arguments)
             if not isinstance(questions, Rejected):
                 running.arguments, running.questions = arguments, questions

@@ -162,6 +162,12 @@ class Planning:
                 raise self.refused(
                     f"there is no change {name!r} to refuse; there is {', '.join(known)}", f"refuse {name}"
                 )
+        if request.read_only:
+            raise self.refused(
+                f"it cannot hold a read-only floor: {self.profile.floorless}. Launch without one (opask run --permissions "
+                "ask), or in a sandbox that is read-only itself",
+                "read_only",
+            )
         if not request.argv:
             raise self.refused("the argv is empty; it has to start with the agent's program", "argv")
         if self.profile.names_folder and (request.cwd is None or not request.cwd.is_absolute()):

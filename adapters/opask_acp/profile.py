@@ -100,6 +100,7 @@ class Profile:
         own_changes: the levers that `pull` may pull, by name.
         unknowns: what nobody has seen of it, in sentences for a person.
         gone: what to look at where it ends before it gives a session, in a sentence for a person; empty for nothing.
+        floorless: why it cannot hold a read-only floor, in words that follow its name: what it changes without asking.
     """
 
     runtime: str = "acp"
@@ -121,6 +122,7 @@ class Profile:
     own_changes: Mapping[str, Change] = Factory(dict)
     unknowns: tuple[str, ...] = _UNKNOWNS
     gone: str = ""
+    floorless: str = "whether it asks permission for everything that it changes, nobody has seen"
 
     # -- names ----------------------------------------------------------------------------------------------------
 

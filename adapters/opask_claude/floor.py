@@ -70,10 +70,11 @@ TOOLS: Final = Tools(
     reads_with=dict.fromkeys(
         ("Agent", "Task"), frozenset({"description", "prompt", "subagent_type", "model", "run_in_background"})
     ),
+    writes=("Edit", "MultiEdit", "NotebookEdit", "Write"),
     external=("WebFetch", "WebSearch"),
     shells={"Bash": ShellTool("command", ("description", "timeout", "run_in_background"))},
 )
-"""What the built-in tools change; those that are not here write."""
+"""What the built-in tools change; of those that are not here, nothing is known."""
 
 _SKIPS: Final = ("--dangerously-skip-permissions", "--allow-dangerously-skip-permissions")
 _UNASKED: Final = frozenset({"bypassPermissions", "acceptEdits", "auto"})

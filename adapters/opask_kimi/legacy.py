@@ -73,6 +73,7 @@ class LegacyProfile(Profile):
     own_changes: Mapping[str, Change] = field(factory=lambda: _CHANGES)
     unknowns: tuple[str, ...] = ()
     gone: str = GONE
+    floorless: str = "in its mode yolo, which its user's settings can choose, it runs everything unasked"
 
     def mangled(self, part: str) -> str:
         """Return a name as it is."""

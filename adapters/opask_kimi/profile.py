@@ -53,6 +53,10 @@ class KimiProfile(Profile):
     own_changes: Mapping[str, Change] = field(factory=lambda: CHANGES)
     unknowns: tuple[str, ...] = ()
     gone: str = GONE
+    floorless: str = (
+        "in its modes auto and yolo, which its user's settings (default_permission_mode) or the conversation can choose, and "
+        "for one prompt, it runs everything unasked"
+    )
 
     def mangled(self, part: str) -> str:
         """Return the name of a server, or of a tool, as it stands in a spelling."""

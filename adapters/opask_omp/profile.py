@@ -48,6 +48,10 @@ class OmpProfile(Profile):
     own_changes: Mapping[str, Change] = field(factory=lambda: CHANGES)
     unknowns: tuple[str, ...] = ()
     direct: bool = True
+    floorless: str = (
+        "it asks permission for commands alone in its usual mode, not for files that it writes, and never for the tools of "
+        "MCP servers"
+    )
 
     def mangled(self, part: str) -> str:
         """Return the name of a server, or of a tool, as it stands in a spelling."""

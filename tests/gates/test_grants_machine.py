@@ -17,7 +17,7 @@ from opask.permissions import Allow, PermissionRequested
 from opask.questions import Answer, Ask
 from opask.write_gate import WriteGate
 
-TOOLS = Tools(reads=("Read",), external=("Send",), shells={"Bash": ShellTool()})
+TOOLS = Tools(reads=("Read",), writes=("Edit",), external=("Send",), shells={"Bash": ShellTool()})
 SESSIONS = st.sampled_from(["s1", "s2"])
 AGENTS = st.sampled_from([None, "a1", "a2"])
 STEPS = st.sampled_from(

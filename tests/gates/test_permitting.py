@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
+from attrs import evolve
 
 from gate_operator import Operator, request
 from opask.outcomes import Answered, Cancelled, Reply, Skipped, Unavailable
@@ -43,6 +44,23 @@ async def test_allow_for_the_session_is_for_that_tool_in_that_session() -> None:
     assert isinstance(await permits(request("Edit", session_id="other")), Deny)
     permits.forget("s")
     assert isinstance(await permits(request("Edit")), Deny)
+
+
+async def test_where_a_name_is_a_title_only_the_very_call_is_remembered() -> None:
+    """Over ACP a name may be the agent's own phrase: a yes for the session is for that call with its arguments alone."""
+    operator = Operator(SESSION)
+    permits = OperatorPermits(operator)
+    options = (PermissionOption("a", "allow_once"), PermissionOption("b", "reject_once"))
+    await permits(request("run", {"command": "ls"}, options=options))
+    assert "exactly these arguments" in operator.asks[0].questions[0].options[1].description
+    operator.label = DENY
+    assert isinstance(await permits(request("run", {"command": "ls"}, options=options)), Allow)
+    assert isinstance(await permits(request("run", {"command": "rm"}, options=options)), Deny)
+    assert isinstance(await permits(request("run", {"command": "ls"})), Deny)
+    assert isinstance(await permits(evolve(request("run", options=options), arguments=None)), Deny)
+    ask = operator.asks[-1].questions[0]
+    assert "no arguments that the runtime tells of" in ask.text
+    assert [option.label for option in ask.options] == [ONCE, DENY]
 
 
 async def test_a_session_without_an_id_is_not_remembered() -> None:

@@ -19,7 +19,10 @@ from opask.write_gate import WriteGate
 
 TURN, ACTION, SESSION, DENY = "Allow for this turn", "Allow this action", "Allow for this session", "Deny"
 TOOLS = Tools(
-    reads=("Read",), external=("WebFetch",), shells={"Bash": ShellTool("command", ("description", "timeout"))}
+    reads=("Read",),
+    writes=("Edit",),
+    external=("WebFetch",),
+    shells={"Bash": ShellTool("command", ("description", "timeout"))},
 )
 
 
@@ -42,8 +45,8 @@ async def test_reads_pass_and_are_not_asked_about() -> None:
     ("each", "effect"),
     [
         (request("Edit"), "write"),
-        (request("mcp__x__y"), "write"),
-        (request("Unheard"), "write"),
+        (request("mcp__x__y"), "external"),
+        (request("Unheard"), "external"),
         (bash("touch x"), "write"),
         (bash("sed -i s/a/b/ x"), "write"),
         (bash(None), "write"),
@@ -273,8 +276,11 @@ async def test_native_ask_tools_and_nameless_requests_are_denied() -> None:
 
 def test_a_host_adds_its_own_tools() -> None:
     """What a host says of its own MCP servers' tools is taken in; external goes before read."""
-    tools = TOOLS.with_names(reads=("mcp__h__list", "mcp__h__send"), external=("mcp__h__send",))
+    tools = TOOLS.with_names(
+        reads=("mcp__h__list", "mcp__h__send"), writes=("mcp__h__save",), external=("mcp__h__send",)
+    )
     gate = WriteGate(tools)
     assert gate.finding("mcp__h__list", {}).effect == "read"
     assert gate.finding("mcp__h__send", {}).effect == "external"
-    assert gate.finding("mcp__h__other", {}).effect == "write"
+    assert gate.finding("mcp__h__save", {}).effect == "write"
+    assert gate.finding("mcp__h__other", {}).effect == "external"
