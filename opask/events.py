@@ -28,6 +28,7 @@ __all__ = [
     "MessageUnreadable",
     "NativeAskRefused",
     "PermissionDecided",
+    "PermissionWithdrawn",
     "QuestionAsked",
     "QuestionCorrelated",
     "QuestionResolved",
@@ -221,6 +222,14 @@ class PermissionDecided(Event):
     verdict: Literal["allow", "deny", "defer"]
     rule: str
     by: str
+
+
+@frozen(kw_only=True)
+class PermissionWithdrawn(Event):
+    """The runtime no longer waits for the decision on a permission request; what was asked for does not run."""
+
+    event: ClassVar[str] = "permission_withdrawn"
+    request_id: str
 
 
 @frozen(kw_only=True)

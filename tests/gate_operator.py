@@ -37,6 +37,7 @@ class Operator:
         self.outcomes: list[tuple[str, Outcome]] = []
         self._replies: dict[str, Reply] = {}
         self._changed = anyio.Event()
+        self.heard = anyio.Event()  # once anything has settled
 
     async def ask(self, ask: Ask, /) -> Reply:
         """Answer."""
@@ -51,6 +52,7 @@ class Operator:
     def settled(self, ask: Ask, outcome: Outcome, /) -> None:
         """Keep how it ended."""
         self.outcomes.append((ask.id, outcome))
+        self.heard.set()
 
     def available(self, session_id: str, /) -> bool:
         """Tell whether somebody is there."""

@@ -28,6 +28,7 @@ from opask.events import (
     GateMissing,
     MessageUnreadable,
     NativeAskRefused,
+    PermissionWithdrawn,
     QuestionAsked,
     QuestionCorrelated,
     SessionReady,
@@ -280,6 +281,10 @@ class ClaudeConversation:
             self._refused.add(found.tool_call_id)  # the session tells of this one when it decides
         return [] if found is None else [found]
 
+    def _control_cancelled(self, message: Message) -> list[Event]:
+        request_id = text(message, "request_id")
+        return [] if request_id is None else [PermissionWithdrawn(request_id=request_id)]
+
     def _control_response(self, message: Message) -> list[Event]:
         response = mapping(message, "response")
         if text(response, "request_id") != _GATE or text(response, "subtype") == "success":
@@ -409,6 +414,7 @@ _HANDLERS: Final[Mapping[str, _Handler]] = {
     "result": ClaudeConversation._result,
     "control_request": ClaudeConversation._control_request,
     "control_response": ClaudeConversation._control_response,
+    "control_cancel_request": ClaudeConversation._control_cancelled,
 }
 _SYSTEM_HANDLERS: Final[Mapping[str, _Handler]] = {
     "init": ClaudeConversation._init,

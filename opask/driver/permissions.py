@@ -47,7 +47,8 @@ class PermissionDesk:
         self._tasks = tasks
         self._send = send
         self._fail = fail
-        self._consulting: set[anyio.CancelScope] = set()
+        self._consulting: dict[anyio.CancelScope, str] = {}
+        self._gone: set[anyio.CancelScope] = set()  # nobody waits for their reply
         self._closed = False
 
     async def decide(self, request: PermissionRequested) -> None:
@@ -56,7 +57,7 @@ class PermissionDesk:
         if isinstance(verdict, Defer) and self._policy is not None:
             if len(self._consulting) < self._limit:
                 scope = anyio.CancelScope()
-                self._consulting.add(scope)
+                self._consulting[scope] = request.request_id
                 self._tasks.start_soon(self._consult, self._policy, request, scope)
                 return
             verdict = Deny("Too many requests wait for a decision; try again later.", rule="too many")
@@ -67,6 +68,13 @@ class PermissionDesk:
         """Deny what still waits for the policy: its turn was interrupted, and the runtime may wait for replies."""
         for scope in list(self._consulting):
             scope.cancel()
+
+    def withdrawn(self, request_id: str) -> None:
+        """Hear that the runtime no longer waits for a reply: the policy is cancelled, and nothing is sent."""
+        for scope, waiting in list(self._consulting.items()):
+            if waiting == request_id:
+                self._gone.add(scope)
+                scope.cancel()
 
     def close(self) -> None:
         """Cancel what still waits for the policy: the runtime has gone."""
@@ -79,14 +87,18 @@ class PermissionDesk:
         try:
             with scope:
                 verdict, by = await _verdict(policy, request), "host"
-            self._consulting.discard(scope)
+            self._consulting.pop(scope, None)
+            if scope in self._gone:
+                verdict, by = Deny("Nobody waits for this any more.", rule="withdrawn"), "opask"
             if not self._closed:
                 self._session.host_decided(request, verdict, by=by)
+            if not self._closed and scope not in self._gone:
                 await self._send(self._session.reply(request, verdict))
         except Exception as error:
             self._fail(error)
         finally:
-            self._consulting.discard(scope)
+            self._consulting.pop(scope, None)
+            self._gone.discard(scope)
 
 
 async def _verdict(policy: Policy, request: PermissionRequested) -> Allow | Deny:

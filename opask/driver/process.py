@@ -21,7 +21,16 @@ from opask.driver.permissions import PermissionDesk
 from opask.driver.survivors import end_session
 from opask.driver.terms import Bounds, DrivenSession, Pace, Policy, RunResult, Tee
 from opask.errors import GateError, OpaskError
-from opask.events import Event, GateMissing, SessionReady, TextSaid, ToolAnnounced, TurnEnded, TurnStarted
+from opask.events import (
+    Event,
+    GateMissing,
+    PermissionWithdrawn,
+    SessionReady,
+    TextSaid,
+    ToolAnnounced,
+    TurnEnded,
+    TurnStarted,
+)
 from opask.inert import inert
 from opask.launch import LaunchPlan
 from opask.permissions import PermissionRequested
@@ -307,6 +316,8 @@ class RunningRuntime:
                 )
             if isinstance(event, PermissionRequested):
                 await self._permissions.decide(event)
+            if isinstance(event, PermissionWithdrawn):
+                self._permissions.withdrawn(event.request_id)
         await self._send(self._session.outgoing())
 
     def _note(self, event: Event) -> None:

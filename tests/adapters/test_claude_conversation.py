@@ -623,7 +623,6 @@ def test_a_control_request_without_an_id_is_unreadable() -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        {"type": "control_cancel_request", "request_id": "r1"},
         {"type": "control_response", "response": {"subtype": "success", "request_id": "r1", "response": {}}},
         {"type": "control_response", "response": {"subtype": "error", "request_id": "r1", "error": "no"}},
         {"type": "keep_alive"},
@@ -632,7 +631,7 @@ def test_a_control_request_without_an_id_is_unreadable() -> None:
     ],
 )
 def test_what_means_nothing_here_is_passed_over(message: Message) -> None:
-    """Replies to the host's own requests, withdrawn requests and kinds that are not known make no event."""
+    """Replies to the host's own requests and kinds that are not known make no event."""
     assert hear(talk(), message) == []
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from opask.errors import LaunchError
-from opask.events import GateMissing
+from opask.events import GateMissing, PermissionWithdrawn
 from opask.launch import Endpoint, LaunchPlan, LaunchRequest
 from opask.permissions import Allow, Defer, Deny, PermissionRequested
 from opask_claude import adapter
@@ -268,3 +268,12 @@ def test_a_gate_that_is_not_taken_is_told() -> None:
     ]
     assert talk.receive({"type": "control_response", "response": {**response, "subtype": "success"}}) == []
     assert talk.receive({"type": "control_response", "response": {**response, "request_id": "theirs"}}) == []
+
+
+def test_a_request_that_the_cli_takes_back_is_told() -> None:
+    """When a turn is interrupted the CLI takes back what it asked: whoever decides on it is to stop."""
+    talk = conversation()
+    assert talk.receive({"type": "control_cancel_request", "request_id": "r1"}) == [
+        PermissionWithdrawn(request_id="r1")
+    ]
+    assert talk.receive({"type": "control_cancel_request"}) == []

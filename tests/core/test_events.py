@@ -34,6 +34,7 @@ FIELDS = {
     "answer_refused": "reason by",
     "permission_requested": "request_id tool arguments",
     "permission_decided": "request_id verdict rule by",
+    "permission_withdrawn": "request_id",
     "native_ask_refused": "tool channel",
     "ask_tool_missing": "reason server_status",
     "gate_missing": "reason",

@@ -11,7 +11,7 @@ from driver_fakes import FakeSession, plan
 from gate_operator import Operator, answer, traced
 from opask.driver import run, start
 from opask.errors import GateError
-from opask.events import Event, GateMissing
+from opask.events import Event, GateMissing, PermissionWithdrawn
 from opask.permissions import Allow, Deny, PermissionRequested
 from opask.write_gate import WriteGate
 
@@ -25,6 +25,17 @@ class MissingGate(FakeSession):
         """Take in one line."""
         if json.loads(message)["type"] == "past":
             return self._saw(GateMissing(reason="Bash ran without being put to the gate"))
+        return super().receive(message)
+
+
+class Withdrawing(FakeSession):
+    """A session of a runtime that takes a request back."""
+
+    def receive(self, message: str, /) -> list[Event]:
+        """Take in one line."""
+        told = json.loads(message)
+        if told["type"] == "withdraw":
+            return self._saw(PermissionWithdrawn(request_id=told["id"]))
         return super().receive(message)
 
 
@@ -67,6 +78,35 @@ async def test_two_proposals_of_one_runtime_are_answered_apart() -> None:
     replies = json.loads(ended.stop_reason)
     assert [reply["allowed"] for reply in replies] == [False, True]
     assert {reply["id"] for reply in replies} == {"1", "2"}
+
+
+async def test_a_request_that_is_taken_back_is_asked_no_longer() -> None:
+    """A proposal whose call the runtime gave up settles as cancelled and denied; the other one waits on, and is answered."""
+    operator, session = Operator(), Withdrawing()
+    script = (
+        ASKS
+        + "hear(); say('withdraw', id='1'); say('withdraw', id='3')\n"
+        + "print(json.dumps({'type': 'end', 'reason': json.dumps(hear())}), flush=True); hear()"
+    )
+    async with start(session, plan(script), policy=WriteGate(prompter=operator)) as runtime:
+        await runtime.prompt("go")
+        with anyio.fail_after(30):
+            await operator.until(2)
+            await runtime.prompt("on")
+            await session.until(PermissionWithdrawn, 2)
+            while not operator.outcomes:
+                await operator.heard.wait()
+            ((gone, outcome),) = operator.outcomes
+            (left,) = [ask for ask in operator.asks if ask.id != gone]
+            operator.reply(left, answer(left, "Allow this action"))
+            ended = await runtime.turn_over()
+    assert outcome.kind == "cancelled"
+    assert ended is not None
+    assert json.loads(ended.stop_reason) == {"id": "2", "allowed": True}
+    assert [(request_id, verdict.kind) for request_id, verdict, _ in session.decided] == [
+        ("1", "deny"),
+        ("2", "allow"),
+    ]
 
 
 async def test_a_runtime_that_goes_takes_its_proposals_along() -> None:
