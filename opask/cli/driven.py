@@ -12,7 +12,15 @@ import anyio
 
 from opask.bridge.session import Session
 from opask.driver import RunningRuntime, RunResult
-from opask.events import AskToolMissing, Event, SessionReady, TextSaid, ToolAnnounced, TurnStarted
+from opask.events import (
+    AskToolMissing,
+    Event,
+    QuestionAsked,
+    SessionReady,
+    TextSaid,
+    ToolAnnounced,
+    TurnStarted,
+)
 from opask.inert import shorten
 from opask.surfaces.mcp.driving import DrivingError, SessionState, TurnEnd
 
@@ -116,6 +124,8 @@ class Run:
             self.cannot_ask = event.reason or "its runtime was given no way to ask"
         elif isinstance(event, AskToolMissing):
             self.cannot_ask = f"the ask tool did not reach the agent ({event.reason.replace('_', ' ')})"
+        elif isinstance(event, QuestionAsked):
+            self.cannot_ask = None  # it came later
 
     async def work(
         self, session: Session, runtime: RunningRuntime, *, several: bool, started: Callable[[], object]
