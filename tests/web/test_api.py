@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import quote
 
 import anyio
 import pytest
@@ -232,6 +233,20 @@ async def prompter_flushed(site: Site) -> None:
     await site.store.leases()
 
 
+async def test_an_id_may_be_any_text(site: Site, prompter: InboxPrompter) -> None:
+    """Ids are a host's own: one with slashes, blanks and percent signs is reached like any other."""
+    session_id = "a/b c%2F/?#ü"
+    path = f"/api/sessions/{quote(session_id, safe='')}"
+    async with acting(prompter, session_id):
+        assert (await site.get(path))["session"]["id"] == session_id
+        assert (await site.get(f"{path}/conversation"))["pinned"] == []
+        (begun,) = (await site.get(f"{path}/events"))["events"]
+        assert begun["event"]["session_id"] == session_id
+    ask_id = "q/1/answer"
+    await given_up(site, prompter, ask_id)
+    assert (await site.get(f"/api/asks/{quote(ask_id, safe='')}"))["ask"]["id"] == ask_id
+
+
 async def test_a_conversation_is_cleared_once_nothing_in_it_is_open(
     site: Site, prompter: InboxPrompter
 ) -> None:
@@ -361,7 +376,7 @@ def test_openapi_json_names_every_route_and_no_other() -> None:
     """Each route of the application but the page and the description itself is in the description."""
     app = application(MemoryStore(), auth=TokenAuth())
     routes = {
-        (getattr(route, "path", "").replace("{id:str}", "{id}"), method.lower())
+        (getattr(route, "path", "").replace("{id:path}", "{id}"), method.lower())
         for route in app.routes
         for method in getattr(route, "methods", None) or ()
         if getattr(route, "path", "").startswith("/api/") and method != "HEAD"

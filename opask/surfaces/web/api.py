@@ -27,14 +27,17 @@ _NAME_LENGTH = 60
 
 
 def routes(backend: Backend) -> list[Route]:
-    """Return the API's routes."""
+    """Return the API's routes.
+
+    An id may have slashes in it, as a host's session ids may: where something stands behind the id, that is looked for first.
+    """
     made = [
         Route(
-            operation.path.replace("{id}", "{id:str}"),
+            operation.path.replace("{id}", "{id:path}"),
             _Endpoint(operation, backend),
             methods=[operation.method],
         )
-        for operation in OPERATIONS
+        for operation in sorted(OPERATIONS, key=lambda operation: operation.path.endswith("{id}"))
     ]
     described = partial(_described, (files("opask.surfaces.web") / "openapi.json").read_bytes())
     return [*made, Route("/api/openapi.json", described)]
