@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -95,10 +96,10 @@ class Stand:
 
 @asynccontextmanager
 async def stand(folder: Path, **more: Any) -> AsyncIterator[Stand]:
-    """Give runs of the demo's agent and of ``x``."""
+    """Give runs of the demo's agent, of ``x`` and of ACP."""
     store = MemoryStore()
     settings = RunSettings(
-        runtimes=(DEMO, "x"), env={"PATH": "/usr/bin:/bin"}, cwd=folder, allow_unverified=True, **more
+        runtimes=(DEMO, "x", "acp"), env={"PATH": "/usr/bin:/bin"}, cwd=folder, allow_unverified=True, **more
     )
     async with AsyncExitStack() as stack:
         prompter = await stack.enter_async_context(InboxPrompter(store, when_absent="attach"))
@@ -209,7 +210,7 @@ async def test_what_cannot_be_started_is_the_starters_error(
 ) -> None:
     """An unknown runtime, a folder that is not there and a missing program are told to whoever starts; nothing is left of it."""
     async with stand(tmp_path, programs={"x": "/no/such/program"}) as there:
-        with pytest.raises(DrivingError, match="no runtime 'y' here; there is: demo, x"):
+        with pytest.raises(DrivingError, match="no runtime 'y' here; there is: demo, x, acp"):
             await there.runs.start("y", "go", None)
         with pytest.raises(DrivingError, match=r"no folder .*gone"):
             await there.runs.start(DEMO, "go", "gone")
@@ -312,3 +313,21 @@ def test_claude_is_started_for_several_prompts() -> None:
     assert tuple(argv[-2:]) == ("--model", "x")
     talk = claude.conversation(claude.plan_launch(LaunchRequest(argv, {}), None))
     assert [len(talk.prompt(text)) for text in ("one", "two")] == [1, 1]
+
+
+async def test_an_agent_behind_acp_is_driven_turn_by_turn(tmp_path: Path) -> None:
+    """A server of ACP asks in each of two turns of one session, which is one process and one conversation."""
+    asks = json.dumps({"ask": {"questions": [{"question": "Which?", "options": ["a", "b"]}]}})
+    acts = [str(Path(__file__).parent.parent / "acp_agent.py"), json.dumps({"echo": True}), asks]
+    async with stand(tmp_path, programs={"acp": sys.executable}, arguments={"acp": acts}) as there:
+        run = await there.runs.start("acp", "one", None)
+        for prompt in ("one", "two"):
+            entry = await there.pending()
+            await there.store.resolve(entry.id, Answered((Answer((1,)),), "test"))
+            end = await run.turn_over()
+            assert (end.outcome, run.state) == ("done", "idle")
+            echoed, answered = json.loads(end.text)
+            assert echoed[0] == prompt
+            assert json.loads(answered) == {"answers": {"Which?": "b"}}
+            if prompt == "one":
+                run.prompt("two")
