@@ -27,6 +27,7 @@ NOT_TRIED = {  # in each of the agents' own words
     "long-wait": set(GENERIC),
     "sub-agent": {"kimi", "omp"},  # of kimi's nothing tells this adapter; omp's have no tool
 }
+SHORT = {"single", "multi", "native"}
 UNKNOWN = ("whether this agent gives the ask tool", "how long it lets one call wait", "how it spells")
 
 
@@ -39,10 +40,11 @@ def program_of(agent: str) -> Path:
 
 
 def every() -> Iterator[Any]:
-    """Give each agent with each claim; an agent that has no verified route is tried with the long ones."""
+    """Give each agent with each claim; those that are probed by an adapter of their own, with a few in the short run."""
     for agent in GENERIC:
-        marks = () if support(agent).questions else (pytest.mark.long,)
         for claim in CLAIMS:
+            is_short = support(agent).questions and claim.id in SHORT
+            marks = () if is_short else (pytest.mark.long,)
             yield pytest.param(agent, claim, marks=marks, id=f"{agent}-{claim.id}")
 
 
