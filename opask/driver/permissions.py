@@ -83,7 +83,7 @@ class PermissionDesk:
 
     async def _consult(self, policy: Policy, request: PermissionRequested, scope: anyio.CancelScope) -> None:
         verdict: Allow | Deny = Deny("The turn was interrupted.", rule="interrupted")
-        by = "opask"
+        by, is_told = "opask", False
         try:
             with scope:
                 verdict, by = await _verdict(policy, request), "host"
@@ -91,12 +91,17 @@ class PermissionDesk:
             if scope in self._gone:
                 verdict, by = Deny("Nobody waits for this any more.", rule="withdrawn"), "opask"
             if not self._closed:
+                is_told = True
                 self._session.host_decided(request, verdict, by=by)
             if not self._closed and scope not in self._gone:
                 await self._send(self._session.reply(request, verdict))
         except Exception as error:
             self._fail(error)
         finally:
+            if not is_told and not self._closed:  # the whole run is being cancelled
+                self._session.host_decided(
+                    request, Deny("The run was ended.", rule="interrupted"), by="opask"
+                )
             self._consulting.pop(scope, None)
             self._gone.discard(scope)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -232,3 +234,19 @@ async def test_permissions_are_asked_about(claude: Path, isolation: Isolation) -
         (event["verdict"], event["rule"]) for event in run.of("permission_decided", by="host")
     ]
     assert rules == [("allow", "allowed for this session")] * 2 + [("deny", "operator")]
+
+
+async def test_an_interrupted_proposal_is_denied(claude: Path, isolation: Isolation) -> None:
+    """Ctrl-C while a proposal waits ends the run; nothing was written, and the verdict is traced as nobody's yes."""
+    async with stage(scenario(says("I make.", bash("touch one"))), isolation) as stage_:
+        work = prepared(stage_)
+        before = tree(work)
+        options = ("--surface", "terminal", "--permissions", "gate")
+        async with opask_run(stage_, claude, *options) as run:
+            await run.until("permission_decided", verdict="defer")
+            os.kill(run.process.pid, signal.SIGINT)
+            await run.ends(130)
+        assert tree(work) == before
+    assert verdicts(run) == [("Bash", "deny", None, "headless_denied")]
+    (decided,) = run.of("permission_decided", verdict="deny")
+    assert decided["by"] == "opask"
