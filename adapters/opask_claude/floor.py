@@ -1,15 +1,17 @@
 """The read-only floor: a launch under which nothing is written that the gate did not let through.
 
 The gate is a PreToolUse hook for every tool, registered over the control channel; it holds in every permission mode and
-under every rule of the user's. Seen with 2.1.332, 2.1.63 and 2.0.76: what the hook denies is denied under
-``bypassPermissions`` and under a settings file that allows it or says ``disableAllHooks``; a hook of the user's that allows
-does not outvote it; an answer that does not come in time is a denial. Not so: an answer that is an error counts as none,
-and ``--bare`` (or ``CLAUDE_CODE_SIMPLE``) runs no hook at all. So a second layer stays: the CLI's own permission requests, for
-which the modes and settings that skip them are taken away.
+under every rule of the user's. Seen with 2.1.332, 2.1.63 and 2.0.76: what the hook denies is denied under ``acceptEdits`` and
+``bypassPermissions``, under a settings file that allows everything, and beside a hook of the user's that allows. Not so: an
+answer that is an error counts as none; ``--bare`` and ``CLAUDE_CODE_SIMPLE`` run no hook at all, and at 2.0.76 neither does a
+setting ``disableAllHooks``; and an answer that does not come in time denies at 2.1.332 and allows at the other two, so that
+the CLI is told to wait for as long as it can. A second layer stays: the CLI's own permission requests, for which the modes and
+settings that skip them are taken away.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -106,11 +108,29 @@ def without_bypass(
     simple = env.get("CLAUDE_CODE_SIMPLE", "").strip().lower()
     if simple not in ("", "0", "false", "no", "off"):
         raise refuse("CLAUDE_CODE_SIMPLE runs no hooks, and so no write gate; unset it", "CLAUDE_CODE_SIMPLE")
+    for value in line.values("--settings"):
+        _check_settings(value, refuse)
     for option in _SKIPS:
         line = line.without(option)
     if line.last("--permission-mode") in _UNASKED:
         line = line.with_value("--permission-mode", "default")
     return line
+
+
+def _check_settings(value: str, refuse: Callable[[str, str], LaunchError]) -> None:
+    try:
+        settings = json.loads(value)
+    except (ValueError, RecursionError):
+        settings = None
+    if not isinstance(settings, dict):
+        raise refuse(
+            "--settings names a file, which may say disableAllHooks: under a read-only floor give the settings as JSON",
+            "--settings",
+        )
+    if settings.get("disableAllHooks"):
+        raise refuse(
+            "--settings says disableAllHooks, and the write gate is a hook; take that out", "--settings"
+        )
 
 
 def guarded_env(env: Mapping[str, str]) -> dict[str, str]:
