@@ -6,7 +6,7 @@ a host and its surfaces in one process; `SqliteStore` for several processes, and
 
 from __future__ import annotations
 
-from opask.inbox.conversation import Card, Conversation, place
+from opask.inbox.conversation import Card, Conversation, Item, place
 from opask.inbox.entries import (
     OPEN_STATES,
     Change,
@@ -63,6 +63,7 @@ __all__ = [
     "InboxError",
     "InboxPrompter",
     "InboxSession",
+    "Item",
     "Lease",
     "LoggedEvent",
     "MemoryStore",

@@ -68,6 +68,7 @@ class Entry:
         told: the kind of outcome that the agent was given, None while it was given none.
         resolved_at: when the operator decided.
         settled_at: when it was over.
+        siblings_running: how many other calls of the agent ran on when it asked; None where the host did not say.
     """
 
     ask: Ask
@@ -84,6 +85,7 @@ class Entry:
     told: OutcomeKind | None = None
     resolved_at: datetime | None = None
     settled_at: datetime | None = None
+    siblings_running: int | None = None
 
     @property
     def id(self) -> str:

@@ -75,6 +75,7 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
         "asked_at": time_to_json(entry.ask.asked_at),
         "deadline": time_to_json(entry.deadline),
         "latest": time_to_json(entry.latest),
+        "siblings_running": entry.siblings_running,
         "answers": None if answered is None else answers_to_wire(entry.ask.questions, answered.answers),
         "selections": None if answered is None else answers_to_json(answered.answers),
         "by": entry.by,
@@ -245,6 +246,7 @@ def status_to_json(entry: Entry) -> dict[str, Any]:
         "told": entry.told,
         "deadline": time_to_json(entry.deadline),
         "latest": time_to_json(entry.latest),
+        "siblings_running": entry.siblings_running,
         "resolved_at": time_to_json(entry.resolved_at),
         "settled_at": time_to_json(entry.settled_at),
     }
@@ -262,6 +264,7 @@ def status_from_json(entry: Entry, kept: Mapping[str, Any]) -> Entry:
         told=kept.get("told"),
         deadline=time_from_json(kept.get("deadline")),
         latest=time_from_json(kept.get("latest")),
+        siblings_running=kept.get("siblings_running"),
         resolved_at=time_from_json(kept.get("resolved_at")),
         settled_at=time_from_json(kept.get("settled_at")),
     )

@@ -71,7 +71,9 @@ class Ledger:
         """Enter a host."""
         self._tables.add_host(host_id)
 
-    def put(self, ask: Ask, host_id: str, runtime: str | None, latest: datetime | None) -> Entry:
+    def put(
+        self, ask: Ask, host_id: str, runtime: str | None, latest: datetime | None, siblings: int | None
+    ) -> Entry:
         """See `Store.put`."""
         _must_be_storable(ask.id, ask.session_id, runtime or "")
         found = self._tables.find_entry(ask.id)
@@ -94,6 +96,7 @@ class Ledger:
                 seq=0,
                 deadline=ask.deadline,
                 latest=latest,
+                siblings_running=siblings,
             )
         )
 

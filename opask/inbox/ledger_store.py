@@ -66,10 +66,16 @@ class LedgerStore(ABC):
     # -- asks ------------------------------------------------------------------------------------------------------
 
     async def put(
-        self, ask: Ask, host_id: str, *, runtime: str | None = None, latest: datetime | None = None
+        self,
+        ask: Ask,
+        host_id: str,
+        *,
+        runtime: str | None = None,
+        latest: datetime | None = None,
+        siblings_running: int | None = None,
     ) -> Entry:
         """See `Store.put`."""
-        return await self._write(Ledger.put, ask, host_id, runtime, latest)
+        return await self._write(Ledger.put, ask, host_id, runtime, latest, siblings_running)
 
     async def resolve(
         self, ask_id: str, reply: OperatorReply, *, session_id: str | None = None, by: str | None = None

@@ -69,6 +69,7 @@ class InboxPrompter:
         self._host: Host | None = None
         self._seen: dict[str, datetime] = {}  # until when somebody is known to have seen a session
         self._put: set[str] = set()
+        self._recorders: dict[str, Recorder] = {}
 
     async def __aenter__(self) -> Self:
         self._host = await self._store.join()
@@ -116,10 +117,12 @@ class InboxPrompter:
             InboxError: another host runs a session of this id.
         """
         await self._store.begin_session(session_id, self.host_id, runtime=runtime, title=title)
-        recorder = Recorder(self._store, session_id, limit=limit)
+        recorder = self._recorders[session_id] = Recorder(self._store, session_id, limit=limit)
         try:
             yield recorder
         finally:
+            if self._recorders.get(session_id) is recorder:  # and not a session's that took the id up again
+                del self._recorders[session_id]
             try:
                 with anyio.CancelScope(shield=True):
                     await recorder.flush()
@@ -136,9 +139,15 @@ class InboxPrompter:
         """Put the ask into the inbox and wait for an operator's decision, which is durable by then."""
         wait = current_wait()
         host_id = self.host_id
+        recorder = self._recorders.get(ask.session_id)
         self._put.add(ask.id)
         try:
-            entry = await self._store.put(ask, host_id, latest=ask.deadline if wait is None else wait.latest)
+            entry = await self._store.put(
+                ask,
+                host_id,
+                latest=ask.deadline if wait is None else wait.latest,
+                siblings_running=None if recorder is None else recorder.siblings_of(ask.id),
+            )
         except Exception:
             self._put.discard(ask.id)
             raise

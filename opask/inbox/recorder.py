@@ -53,12 +53,17 @@ class Recorder:
         self._waiting: list[Mapping[str, Any]] = []
         self._missed = 0
         self._in_hand: list[Mapping[str, Any]] = []  # what is being stored
+        self._siblings: dict[str, int] = {}  # by ask, until it is put into the inbox
         self.missed = 0
 
     def __call__(self, event: Event) -> None:
         """Take an event, from any thread."""
         kept = event_to_json(event)
         with self._lock:
+            if isinstance(event, QuestionAsked) and event.question_id is not None:
+                self._siblings[event.question_id] = event.siblings_running
+            elif isinstance(event, QuestionResolved) and event.question_id is not None:
+                self._siblings.pop(event.question_id, None)
             if len(self._waiting) >= self._limit and not isinstance(event, _ALWAYS):
                 self._miss(1)
             else:
@@ -66,6 +71,11 @@ class Recorder:
                 self._waiting.append(kept)
             batch = self._next_batch()
         self._store_batch(batch)
+
+    def siblings_of(self, ask_id: str) -> int | None:
+        """Return how many other calls run on while an ask waits that is about to be put; None where no event told."""
+        with self._lock:
+            return self._siblings.pop(ask_id, None)
 
     async def flush(self) -> None:
         """Wait until all that was taken is in the store, or could not be."""

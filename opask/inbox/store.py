@@ -63,7 +63,13 @@ class Store(Protocol):
         ...
 
     async def put(
-        self, ask: Ask, host_id: str, *, runtime: str | None = None, latest: datetime | None = None
+        self,
+        ask: Ask,
+        host_id: str,
+        *,
+        runtime: str | None = None,
+        latest: datetime | None = None,
+        siblings_running: int | None = None,
     ) -> Entry:
         """Put an ask into the inbox, pending; the same id of the same session again gives what became of it.
 
@@ -72,6 +78,7 @@ class Store(Protocol):
             host_id: the host that waits for the answer.
             runtime: the runtime's name; by default the session's.
             latest: the latest that the deadline may be moved to; None for no bound.
+            siblings_running: how many other calls of the agent run on meanwhile; None where that is not known.
 
         Raises:
             WrongSessionError: another session has an ask of this id.

@@ -68,7 +68,7 @@ ASKS = st.builds(
     ask=ASKS,
     reply=REPLIES,
     state=st.sampled_from(sorted(TRANSITIONS)),
-    words=st.tuples(st.none() | TEXT, st.none() | TEXT),
+    words=st.tuples(st.none() | TEXT, st.none() | TEXT, st.none() | st.integers(0, 99)),
     times=st.tuples(TIMES, TIMES, TIMES, TIMES),
 )
 def test_what_is_kept_is_read_back(ask: Ask, reply: Any, state: Any, words: Any, times: Any) -> None:
@@ -89,6 +89,7 @@ def test_what_is_kept_is_read_back(ask: Ask, reply: Any, state: Any, words: Any,
         None,
         resolved_at,
         settled_at,
+        words[2],
     )
     kept = json.loads(json.dumps([ask_to_json(ask), status_to_json(entry)]))
     bare = Entry(ask_from_json(kept[0]), "claude", "h", 1, 2)

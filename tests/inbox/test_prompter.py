@@ -10,11 +10,13 @@ from typing import Any
 
 import anyio
 import pytest
+from attrs import evolve
 
 from bridge_peers import ONE, PlainAdapter
-from inbox_peers import KINDS, Kind, first, opened, second
+from inbox_peers import KINDS, Kind, ask_of, first, opened, second, utc_now
 from opask import Cancelled, LaunchRequest, Prompter, Skipped
 from opask.bridge import Bridge, Session
+from opask.events import QuestionAsked
 from opask.inbox import (
     Entry,
     EntryChanged,
@@ -204,3 +206,33 @@ async def test_a_question_is_held_where_the_host_chose_so(store: Store) -> None:
         entry = await pending(store)
         await store.resolve(entry.id, first())
         assert (await settled(store, entry.id)).state == "delivered"
+
+
+async def test_an_ask_says_what_else_the_agent_does(store: Store) -> None:
+    """How many other calls ran on when it asked is in the inbox, from the event that told of the ask."""
+    async with (
+        InboxPrompter(store, when_absent="attach") as prompter,
+        prompter.session("s1") as recorder,
+        anyio.create_task_group() as tasks,
+    ):
+        for ask_id, siblings in (("q1", 2), ("q2", 0)):
+            asked = QuestionAsked(questions=ask_of().questions, asked_at=utc_now(), siblings_running=siblings)
+            recorder(evolve(asked, question_id=ask_id))
+        for ask_id in ("q1", "q2", "q3"):
+            tasks.start_soon(prompter.ask, ask_of(ask_id))
+            with anyio.fail_after(20):
+                async for _ in store.watch(0):
+                    if any(entry.id == ask_id for entry in await store.entries()):
+                        break
+        assert [entry.siblings_running for entry in await store.entries()] == [2, 0, None]
+        decided = await store.resolve("q1", Skipped("test"))
+        assert decided.siblings_running == 2
+        tasks.cancel_scope.cancel()
+
+
+async def test_an_ask_over_the_bridge_says_what_else_the_agent_does(store: Store) -> None:
+    """The event that tells of an ask comes before the ask itself."""
+    async with hosted(store) as session, anyio.create_task_group() as tasks:
+        tasks.start_soon(Agent(session).ask, ONE)
+        assert (await pending(store)).siblings_running == 0
+        tasks.cancel_scope.cancel()

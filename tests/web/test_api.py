@@ -228,14 +228,58 @@ async def test_a_conversation_has_each_card_where_it_was_asked(site: Site, promp
     assert (session["title"], session["running"], session["ending"]) == ("Set it up", False, "ended")
 
 
+async def test_a_conversation_is_read_backwards_in_parts(site: Site, prompter: InboxPrompter) -> None:
+    """Its end comes first, and each part says what gives the one before; together they are the whole, each once."""
+    path = "/api/sessions/s1/conversation"
+    async with acting(prompter, "s1") as actor, anyio.create_task_group() as tasks:
+        for number in range(3):
+            actor.says(f"Step {number}")
+            tasks.start_soon(Asking(actor, DATABASE).run)
+            await pending(site, number + 1)
+            tasks.start_soon(lambda: Asking(actor, NAME, pinned=True).run())
+        await pending(site, 6)
+        await prompter_flushed(site)
+        whole = await site.get(path)
+        assert (whole["before"], len(whole["pinned"])) == (None, 3)
+        for limit in (1, 2, 5):
+            part = await site.get(path, limit=limit)
+            assert (part["position"], part["pinned"]) == (whole["position"], whole["pinned"])
+            items = part["items"]
+            while part["before"] is not None:
+                part = await site.get(path, limit=limit, before=part["before"])
+                assert part["items"][0]["kind"] == "event"
+                assert len(part["items"]) <= limit + 1  # a card is not parted from its call
+                assert (part["pinned"], part["position"]) == ([], whole["position"])
+                items = part["items"] + items
+            assert items == whole["items"]
+        assert (await site.get(path, before=1))["items"] == []
+        tasks.cancel_scope.cancel()
+
+
+async def test_of_many_asks_without_a_call_the_youngest_and_the_open_ones_are_given(
+    site: Site, prompter: InboxPrompter
+) -> None:
+    """What is pinned to a conversation is bounded too, and no open ask is left out."""
+    async with acting(prompter, "s1") as actor, anyio.create_task_group() as tasks:
+        tasks.start_soon(lambda: Asking(actor, NAME, pinned=True, ask_id="open").run())
+        await pending(site)
+        for ask_id in ("one", "two"):
+            await given_up(site, prompter, ask_id)
+        shown = await site.get("/api/sessions/s1/conversation", limit=1)
+        assert [card["id"] for card in shown["pinned"]] == ["open", "two"]
+        tasks.cancel_scope.cancel()
+
+
 async def prompter_flushed(site: Site) -> None:
     """Wait until what was appended before is in the store."""
     await site.store.leases()
 
 
-async def test_an_id_may_be_any_text(site: Site, prompter: InboxPrompter) -> None:
-    """Ids are a host's own: one with slashes, blanks and percent signs is reached like any other."""
-    session_id = "a/b c%2F/?#ü"
+@pytest.mark.parametrize(
+    "session_id", ["a/b c%2F/?#ü", "a\nb\n", "\x1b]0;x\x07\r\n", "\u202eab", "n" * 10_000]
+)
+async def test_an_id_may_be_any_text(site: Site, prompter: InboxPrompter, session_id: str) -> None:
+    """Ids are a host's own: one with slashes, percent signs or control characters is reached like any other."""
     path = f"/api/sessions/{quote(session_id, safe='')}"
     async with acting(prompter, session_id):
         assert (await site.get(path))["session"]["id"] == session_id
@@ -376,7 +420,7 @@ def test_openapi_json_names_every_route_and_no_other() -> None:
     """Each route of the application but the page and the description itself is in the description."""
     app = application(MemoryStore(), auth=TokenAuth())
     routes = {
-        (getattr(route, "path", "").replace("{id:path}", "{id}"), method.lower())
+        (getattr(route, "path", "").replace("{id:opask_id}", "{id}"), method.lower())
         for route in app.routes
         for method in getattr(route, "methods", None) or ()
         if getattr(route, "path", "").startswith("/api/") and method != "HEAD"

@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -33,7 +34,7 @@ def routes(backend: Backend) -> list[Route]:
     """
     made = [
         Route(
-            operation.path.replace("{id}", "{id:path}"),
+            operation.path.replace("{id}", "{id:opask_id}"),
             _Endpoint(operation, backend),
             methods=[operation.method],
         )
@@ -45,6 +46,21 @@ def routes(backend: Backend) -> list[Route]:
 
 async def _described(description: bytes, request: Request) -> Response:
     return Response(description, media_type="application/json")
+
+
+class _IdConvertor(Convertor[str]):
+    """Takes any text in a path for an id; Starlette's own `path` takes no newline."""
+
+    regex = r"[\s\S]*"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("opask_id", _IdConvertor())
 
 
 class _Endpoint:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
@@ -14,6 +16,7 @@ from opask.inbox import (
     OPEN_STATES,
     Card,
     Entry,
+    Item,
     OperatorReply,
     Store,
     WrongSessionError,
@@ -197,25 +200,50 @@ async def show_session(call: _Plain) -> Response:
     return JsonResponse({"session": session_to_json(await call.store.session(call.id))})
 
 
-async def show_conversation(call: _Plain) -> Response:
-    """Show a session's log with its asks."""
+async def show_conversation(call: Call[models.EmptyBody, models.ConversationQuery]) -> Response:
+    """Show a part of a session's log with its asks, the end of it by default."""
+    limit, before = call.query.limit, call.query.before
     await call.store.session(call.id)
     # Events first: a card that came in between is pinned until the next look, where the other way round it is missed.
     events = await call.store.events(call.id)
     placed = place(events, await call.store.entries(session_id=call.id))
+    shown, earlier = _part(placed.items, limit, before)
+    pinned = [] if before is not None else [card.entry for card in placed.pinned]
     items = [
         {"kind": "card", "ask": entry_to_json(item.entry)}
         if isinstance(item, Card)
         else {"kind": "event", "position": item.position, "event": item.event}
-        for item in placed.items
+        for item in shown
     ]
     return JsonResponse(
         {
             "items": items,
-            "pinned": [entry_to_json(card.entry) for card in placed.pinned],
+            "pinned": [
+                entry_to_json(entry)
+                for at, entry in enumerate(pinned)
+                if entry.is_open or at >= len(pinned) - limit
+            ],
             "position": events[-1].position if events else 0,
+            "before": earlier,
         }
     )
+
+
+def _part(items: Sequence[Item], limit: int, before: int | None) -> tuple[Sequence[Item], int | None]:
+    """Return the last so many items before a position, and the position that gives what is before these.
+
+    A card goes with the event that it stands at, so that each is in one part.
+    """
+    end = len(items) if before is None else bisect_left(items, before, key=_position)
+    start = max(0, end - limit)
+    while start and isinstance(items[start], Card):
+        start -= 1
+    return items[start:end], _position(items[start]) if start else None
+
+
+def _position(item: Item) -> int:
+    assert item.position is not None  # only pinned cards have none
+    return item.position
 
 
 async def list_events(call: Call[models.EmptyBody, models.EventsQuery]) -> Response:

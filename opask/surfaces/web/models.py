@@ -17,6 +17,7 @@ __all__ = [
     "AskReply",
     "AsksQuery",
     "AsksReply",
+    "ConversationQuery",
     "ConversationReply",
     "EmptyBody",
     "ErrorReply",
@@ -103,6 +104,13 @@ class EventsQuery(_Strict):
     limit: int = Field(1000, ge=1, le=10_000, description="the oldest so many of them")
 
 
+class ConversationQuery(_Strict):
+    """Which part of a conversation."""
+
+    limit: int = Field(1000, ge=1, le=10_000, description="the youngest so many items of it")
+    before: int | None = Field(None, ge=1, description="of those before this position: reads on backwards")
+
+
 class FeedQuery(_Strict):
     """From where on, and whether an operator is there."""
 
@@ -159,6 +167,9 @@ class AskForm(_Strict):
     deadline: datetime | None = Field(description="when the wait runs out; null: never")
     latest: datetime | None = Field(
         description="the latest that typing can move the deadline to; null: no bound"
+    )
+    siblings_running: int | None = Field(
+        description="how many other calls of the agent ran on when it asked; null: not known"
     )
     answers: dict[str, str | list[str]] | None = Field(description="by question, as the agent gets them")
     selections: list[SelectionForm | None] | None = Field(description="by position, as they were given")
@@ -245,8 +256,12 @@ class ConversationReply(_Strict):
     """A session's log with its asks in it."""
 
     items: list[Annotated[EventItem | CardItem, Field(discriminator="kind")]]
-    pinned: list[AskForm] = Field(description="asks that belong to no call that was announced")
-    position: int = Field(description="the last event's; the session's feed goes on after it")
+    pinned: list[AskForm] = Field(
+        description="asks that belong to no call that was announced: open ones, and the youngest of the others; "
+        "none where `before` was given"
+    )
+    position: int = Field(description="the session's last event's; its feed goes on after it")
+    before: int | None = Field(description="what gives the part before this one; null: this is the first")
 
 
 class SnapshotForm(_Strict):

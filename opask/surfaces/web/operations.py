@@ -163,9 +163,9 @@ OPERATIONS: Final[tuple[Operation[Any, Any], ...]] = (
     _get(
         f"{_SESSION}/conversation",
         "show_conversation",
-        "Show a session's log with each ask where it was asked.",
+        "Show the end of a session's log, or the part before a position, with each ask where it was asked.",
         handlers.show_conversation,
-        query=models.NoQuery,
+        query=models.ConversationQuery,
         reply=models.ConversationReply,
         refusals=(404,),
     ),

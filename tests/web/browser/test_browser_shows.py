@@ -223,3 +223,30 @@ def test_the_time_that_is_left_is_shown(stand: Stand, page: Page) -> None:
     expect(card).to_have_attribute("data-urgency", "last")
     page.clock.fast_forward(20_000)
     expect(card.locator(".left")).to_have_text("time is up")
+
+
+def test_a_long_conversation_is_read_in_parts(stand: Stand, page: Page) -> None:
+    """Of a long session its end is read; earlier parts come on demand, with the cards that belong there."""
+
+    def goes_on(agent: Actor) -> None:
+        for number in range(800):
+            agent.uses(f"Tool {number}")
+
+    actor = stand.begin()
+    early = stand.asks(actor, DATABASE)
+    apart = stand.asks(actor, NAME, pinned=True)
+    card_in(page, "Database").get_by_role("button", name="SQLite").click()
+    assert early.result(WAIT_S) == Answered((Answer((1,)),), "web")
+    stand.happens(actor, goes_on)
+    stand.asks(actor, PARTS)
+    page.goto(f"{stand.url}#/session/{actor.session_id}")
+    cards = page.locator(".session .card")
+    expect(cards).to_have_count(2)  # not the one whose call is further up
+    expect(page.locator(".pinned .card")).to_contain_text(NAME.text)
+    for _ in range(5):  # 300 of 1,600 events are shown, and as many more each time
+        page.get_by_role("button", name="Show earlier").click()
+    expect(page.locator(".log .card").first).to_contain_text("SQLite")
+    expect(page.get_by_role("button", name="Show earlier")).to_be_hidden()
+    expect(page.locator(".log").get_by_text("Tool 0", exact=True)).to_be_visible()
+    expect(page.locator(".pinned .card")).to_have_count(1)
+    assert not apart.done()

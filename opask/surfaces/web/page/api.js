@@ -59,9 +59,15 @@ export class Api {
     return (await this.#get(`api/sessions/${encodeURIComponent(id)}`)).session;
   }
 
-  /** @param {string} id @returns {Promise<import("./types.js").Conversation>} */
-  conversation(id) {
-    return this.#get(`api/sessions/${encodeURIComponent(id)}/conversation`);
+  /**
+   * Read the end of a conversation, or the part before a position.
+   * @param {string} id
+   * @param {number | null} [before]
+   * @returns {Promise<import("./types.js").Conversation>}
+   */
+  conversation(id, before = null) {
+    const query = before === null ? "" : `?before=${before}`;
+    return this.#get(`api/sessions/${encodeURIComponent(id)}/conversation${query}`);
   }
 
   /** Forget an ended session, its cards included. @param {string} id */

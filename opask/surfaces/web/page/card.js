@@ -129,7 +129,6 @@ export class Card {
     setAttribute(this.element, "data-urgency", urgency);
     const whole = deadline === null ? 1 : deadline - Date.parse(ask.asked_at);
     this.#bar.style.setProperty("--left", String(left === null ? 0 : Math.min(1, Math.max(0, left / whole))));
-    if (waiting) this.#tellSiblings();
   }
 
   /** Put the focus on the card, as the keys do that move among cards. */
@@ -141,7 +140,6 @@ export class Card {
 
   // -- while it waits ------------------------------------------------------------------------------------------------
 
-  #siblings = h("p", { class: "siblings" });
   #confirm = h("div", { class: "confirm", role: "group", hidden: true });
 
   #showForm() {
@@ -176,7 +174,7 @@ export class Card {
       h("button", { type: "button", onclick: () => this.#askToCancel(false) }, "Keep it open"),
     );
     this.#form = form;
-    fill(this.#body, form.element, this.#confirm, this.#siblings);
+    fill(this.#body, form.element, this.#confirm, this.#siblingsLine());
   }
 
   #nameAsker() {
@@ -192,13 +190,14 @@ export class Card {
     if (this.#who.textContent !== `${name}${text}`) fill(this.#who, session, h("span", { class: "agent" }, text));
   }
 
-  #tellSiblings() {
-    const running = this.#folded ? undefined : this.#stage.inbox.siblings(this.#ask);
-    if (running === undefined) return;
-    say(
-      this.#siblings,
+  #siblingsLine() {
+    const running = this.#ask.siblings_running;
+    if (running === null) return null;
+    return h(
+      "p",
+      { class: "siblings" },
       running === 0
-        ? "The agent runs nothing else meanwhile."
+        ? "The agent ran nothing else when it asked."
         : `Meanwhile ${running === 1 ? "1 other call" : `${running} other calls`} of the agent ran on when it asked.`,
     );
   }

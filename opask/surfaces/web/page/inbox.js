@@ -12,7 +12,6 @@ import { isOpen } from "./types.js";
 
 const KINDS = ["snapshot", "entry", "session", "cleared"];
 const TYPING_EVERY_MS = 10_000;
-const LOOKUPS = 3;
 
 /**
  * The asks and sessions of one inbox.
@@ -35,10 +34,6 @@ export class Inbox extends EventTarget {
   #mine = new Set();
   /** @type {Map<string, number>} */
   #typed = new Map();
-  /** @type {Map<string, number>} */
-  #siblings = new Map();
-  /** How often each ask was looked up in its session's log, and when it may be again. @type {Map<string, { tries: number, next: number }>} */
-  #lookups = new Map();
 
   /** @param {Api} api */
   constructor(api) {
@@ -119,27 +114,6 @@ export class Inbox extends EventTarget {
     } catch (error) {
       // It only extends the wait. What it tells of the ask counts all the same.
       if (error instanceof ApiError && error.ask) this.learn([error.ask]);
-    }
-  }
-
-  /**
-   * How many other calls of the agent run on while the ask waits; undefined while that is not known.
-   * @param {Ask} ask
-   */
-  siblings(ask) {
-    const { tries, next } = this.#lookups.get(ask.id) ?? { tries: 0, next: 0 };
-    if (!this.#siblings.has(ask.id) && tries < LOOKUPS && Date.now() >= next) {
-      // An ask may be here before its event is in the log.
-      this.#lookups.set(ask.id, { tries: tries + 1, next: Date.now() + 1000 * 4 ** tries });
-      this.#lookUpSiblings(ask.session_id);
-    }
-    return this.#siblings.get(ask.id);
-  }
-
-  /** Take from a logged event what the cards show of it. @param {Record<string, any>} event */
-  notice(event) {
-    if (event.event === "question_asked" && typeof event.siblings_running === "number") {
-      this.#siblings.set(event.question_id, event.siblings_running);
     }
   }
 
@@ -240,17 +214,6 @@ export class Inbox extends EventTarget {
       if (error instanceof ApiError && error.code === "unauthorized") this.#connected("unauthorized");
       throw error;
     }
-  }
-
-  /** @param {string} sessionId */
-  async #lookUpSiblings(sessionId) {
-    try {
-      const { items } = await this.api.conversation(sessionId);
-      for (const item of items) if (item.kind === "event") this.notice(item.event);
-    } catch {
-      return; // nothing to show then
-    }
-    this.#changed();
   }
 
   #changed() {

@@ -28,6 +28,10 @@ export class SessionView {
   #lines = new Map();
   /** Asks whose card was shown here. @type {Set<string>} */
   #seen = new Set();
+  /** Asks that the server says belong to no call. @type {Set<string>} */
+  #unplaced = new Set();
+  /** What gives the part of the conversation before the one that was read. @type {number | null} */
+  #before = null;
   #shown = SHOWN;
   #drawing = 0;
   #placed = false;
@@ -91,10 +95,12 @@ export class SessionView {
   async #read() {
     const { inbox } = this.#cards;
     try {
-      const { items, pinned, position } = await inbox.api.conversation(this.#id);
+      const { items, pinned, position, before } = await inbox.api.conversation(this.#id);
       if (this.#listening.signal.aborted || this.#feed) return;
+      this.#before = before;
+      for (const ask of pinned) this.#unplaced.add(ask.id);
       for (const item of items) if (item.kind === "event") this.#take({ position: item.position, event: item.event });
-      inbox.learn([...items.flatMap((item) => (item.kind === "card" ? [item.ask] : [])), ...pinned]);
+      inbox.learn([...cardsOf(items), ...pinned]);
       this.#feed = new Feed({
         url: inbox.api.url(`api/sessions/${encodeURIComponent(this.#id)}/feed`),
         kinds: ["log"],
@@ -130,12 +136,15 @@ export class SessionView {
   /** @param {Logged} logged */
   #take(logged) {
     if (logged.position <= (this.#events.at(-1)?.position ?? -1)) return;
-    const { event } = logged;
     this.#events.push(logged);
+    this.#noticeEnd(logged.event);
+  }
+
+  /** @param {Record<string, any>} event */
+  #noticeEnd(event) {
     if (event.event === "tool_finished" && event.tool_call_id) {
       this.#finished.set(event.tool_call_id, event.is_error ? "failed" : "done");
     }
-    this.#cards.inbox.notice(event);
   }
 
   #soon() {
@@ -152,16 +161,22 @@ export class SessionView {
       this.#cards.refresh();
       this.#head();
       const { items, pinned } = place(this.#events, this.#cards.inbox.listed(this.#id));
+      const apart = pinned.filter((ask) => this.#standsApart(ask));
       arrange(this.#log, this.#elements(items));
-      arrange(this.#pinned, pinned.map((ask) => this.#card(ask)));
-      setAttribute(this.#pinnedSection, "hidden", pinned.length === 0);
+      arrange(this.#pinned, apart.map((ask) => this.#card(ask)));
+      setAttribute(this.#pinnedSection, "hidden", apart.length === 0);
     });
     if (atEnd && this.#placed && !this.#log.matches(":focus-within")) scroller.scrollTop = scroller.scrollHeight;
   }
 
+  /** Tell of an ask at no call that is known here whether it is shown: its call may be in a part that was not read. @param {Ask} ask */
+  #standsApart(ask) {
+    return this.#before === null || isOpen(ask) || this.#unplaced.has(ask.id) || this.#seen.has(ask.id);
+  }
+
   /** @param {(Logged | Ask)[]} items */
   #elements(items) {
-    setAttribute(this.#earlier, "hidden", items.length <= this.#shown);
+    setAttribute(this.#earlier, "hidden", items.length <= this.#shown && this.#before === null);
     /** @type {HTMLElement[]} */
     const elements = [];
     /** @type {Logged[]} */
@@ -221,9 +236,28 @@ export class SessionView {
     this.#cards.change(() => element?.scrollIntoView({ block: waiting ? "center" : "end" }));
   }
 
-  #showEarlier() {
+  async #showEarlier() {
+    if (this.#before !== null && this.#events.length < this.#shown + SHOWN) await this.#readEarlier();
     this.#shown += SHOWN;
     this.#draw();
+  }
+
+  async #readEarlier() {
+    if (this.#earlier.disabled) return;
+    this.#earlier.disabled = true;
+    try {
+      const { items, before } = await this.#cards.inbox.api.conversation(this.#id, this.#before);
+      const events = items.flatMap((item) => (item.kind === "event" ? [{ position: item.position, event: item.event }] : []));
+      for (const { event } of events) this.#noticeEnd(event);
+      this.#events.unshift(...events);
+      this.#before = before;
+      this.#cards.inbox.learn(cardsOf(items));
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      say(this.#note, inertLine(error.message));
+    } finally {
+      this.#earlier.disabled = false;
+    }
   }
 
   /** @param {boolean} asking */
@@ -241,4 +275,9 @@ export class SessionView {
       say(this.#note, inertLine(error.message));
     }
   }
+}
+
+/** @param {import("./types.js").Conversation["items"]} items @returns {Ask[]} */
+function cardsOf(items) {
+  return items.flatMap((item) => (item.kind === "card" ? [item.ask] : []));
 }

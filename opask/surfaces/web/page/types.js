@@ -20,6 +20,7 @@
  * @property {string} asked_at
  * @property {string | null} deadline
  * @property {string | null} latest how far the deadline can be moved
+ * @property {number | null} siblings_running how many other calls of the agent ran on when it asked, where that is known
  * @property {Answer[] | null} selections
  * @property {string | null} by
  * @property {string | null} reason
@@ -41,7 +42,7 @@
  *
  * @typedef {{ position: number, event: Record<string, any> }} Logged
  * @typedef {{ items: ({ kind: "event", position: number, event: Record<string, any> } | { kind: "card", ask: Ask })[],
- *   pinned: Ask[], position: number }} Conversation
+ *   pinned: Ask[], position: number, before: number | null }} Conversation `before` gives what is earlier
  */
 
 /** Whether the agent is still owed something. @param {Ask} ask */
