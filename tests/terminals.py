@@ -48,6 +48,15 @@ class Terminal:
         """Change the terminal's size."""
         self._tmux("resize-window", "-x", str(columns), "-y", str(rows))
 
+    def pid(self) -> int:
+        """Return the id of the program's process."""
+        pid = self._tmux(
+            "display-message", "-p", "#{pane_pid}"
+        ).strip()  # of the shell that tmux starts it by
+        while children := Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            pid = children[0]
+        return int(pid)
+
     def screen(self) -> str:
         """Return what is on the screen."""
         return self._tmux("capture-pane", "-p")
@@ -68,6 +77,10 @@ class Terminal:
                 return found
             assert time.monotonic() < end, f"no {pattern!r} without {without!r} in\n{screen}"
             time.sleep(0.02)
+            if not screen.strip():
+                self._tmux(
+                    "run-shell", "true"
+                )  # tmux at times waits for one more child before it tells of a death
 
     def close(self) -> None:
         """End the terminal and what runs in it."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
+import io
 import os
 import sys
 import traceback
@@ -127,6 +128,9 @@ def _fill_streams() -> None:
     sys.stdin = sys.stdin or null.open(encoding="utf-8")
     sys.stdout = sys.stdout or null.open("w", encoding="utf-8")
     sys.stderr = sys.stderr or null.open("w", encoding="utf-8")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")  # what an encoding lacks, and half a character
 
 
 def _main(name: str, arguments: list[str]) -> int:

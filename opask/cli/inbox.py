@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import getpass
 import json
+import os
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from opask.cli import UsageError
 from opask.cli.operators import read_answers
+from opask.cli.stopping import Stopping
 from opask.cli.table import Colour, definitions, is_coloured, paragraph, table, width
 from opask.inert import inert_line, shorten
 
@@ -26,6 +28,7 @@ HELP = "show the questions that wait for you, and answer them"
 EXAMPLE = 'opask inbox answer q_1a2b3c "PostgreSQL"'
 
 _TITLE_LENGTH: Final = 60
+_ID_LENGTH: Final = 60  # of a host's own; the bridge's are shorter
 _COLOURS: dict[str, Colour] = {
     "pending": "yellow",
     "answered": "yellow",
@@ -112,6 +115,10 @@ def _full_screen(args: argparse.Namespace) -> int:
         raise UsageError("--json goes with an action: opask inbox list --json")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the full screen needs a terminal; name an action: opask inbox list")
+    if os.environ.get("TERM", "") in {"", "dumb", "unknown"}:
+        raise UsageError(
+            "this terminal cannot show a full screen (see TERM); name an action: opask inbox list"
+        )
     try:
         from opask.surfaces.fullscreen import InboxApp
     except ImportError:
@@ -119,12 +126,21 @@ def _full_screen(args: argparse.Namespace) -> int:
             "the full screen needs Textual: install opask[tui], or name an action, such as opask inbox list"
         ) from None
 
-    async def show() -> None:
-        async with _store(args) as store:
-            await InboxApp(store).run_async()
+    async def show() -> int:
+        stopping = Stopping()
+        async with _store(args) as store, anyio.create_task_group() as tasks:
+            app = InboxApp(store)
+            stopping.first = app.exit
+            tasks.start_soon(stopping.watch)
+            await app.run_async()
+            tasks.cancel_scope.cancel()
+        if app.fault is not None:
+            raise app.fault
+        if stopping.by is not None:
+            return 128 + stopping.by
+        return app.return_code or 0
 
-    anyio.run(show, backend="asyncio")
-    return 0
+    return anyio.run(show, backend="asyncio")
 
 
 def _store(args: argparse.Namespace) -> SqliteStore:
@@ -195,9 +211,11 @@ def _reply(args: argparse.Namespace, entry: Entry) -> OperatorReply:
         if any(answer is not None for answer in answers):
             check_answers(questions, answers)
     except AnswerError as error:
-        raise UsageError(f"{error}; `opask inbox show {entry.id}` has the question") from None
+        raise UsageError(f"{error}; `opask inbox show {inert_line(entry.id)}` has the question") from None
     if all(answer is None for answer in answers):
-        raise UsageError(f"that answers nothing; `opask inbox skip {entry.id}` skips the question")
+        raise UsageError(
+            f"that answers nothing; `opask inbox skip {inert_line(entry.id)}` skips the question"
+        )
     return Answered(answers, by)
 
 
@@ -283,10 +301,10 @@ async def _list(store: SqliteStore, args: argparse.Namespace) -> int:
         about = shorten(session.title, 40) if session is not None else ""
         rows.append(
             [
-                entry.id,
+                entry.id if len(entry.id) <= _ID_LENGTH else shorten(entry.id, _ID_LENGTH),
                 entry.state,
-                entry.runtime,
-                about or entry.session_id,
+                shorten(entry.runtime, 20),
+                about or shorten(entry.session_id, 40),
                 _ago(entry.ask.asked_at),
                 _left(entry),
                 _title(entry),
@@ -312,7 +330,7 @@ def _show(entry: Entry, *, as_json: bool) -> None:
         return
     columns = width()
     facts = [
-        ("State", entry.state + (f" by {entry.by}" if entry.by else "")),
+        ("State", entry.state + (f" by {shorten(entry.by, 60)}" if entry.by else "")),
         ("Why", entry.reason or ""),
         ("Session", f"{entry.session_id}{f' ({entry.runtime})' if entry.runtime else ''}"),
         ("Asked", _ago(entry.ask.asked_at)),
@@ -336,7 +354,7 @@ def _show_decided(entry: Entry, *, as_json: bool) -> None:
     if as_json:
         _show(entry, as_json=True)
     else:
-        print(f"{entry.id} is {entry.state}")
+        print(f"{inert_line(entry.id)} is {entry.state}")
 
 
 def _ago(time: datetime) -> str:
@@ -359,4 +377,5 @@ def _span(seconds: float) -> str:
 
 
 def _print(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+    # In ASCII: agents' texts are in it, and it may go to a terminal, or to a stream of any encoding.
+    sys.stdout.write(json.dumps(value, indent=2) + "\n")

@@ -124,8 +124,10 @@ class Engine:
         """
         with self._lock:
             if self._state != "open" or os.getpid() != self._pid:
-                raise self._fault or InboxError(
-                    f"the inbox {self._path} is not open here; use it inside its `async with` block"
+                raise InboxError(
+                    str(self._fault)
+                    if self._fault is not None
+                    else f"the inbox {self._path} is not open here; use it inside its `async with` block"
                 )
             self._jobs.append(job)
             is_waiting, self._is_waiting = self._is_waiting, False

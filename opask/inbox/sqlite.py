@@ -33,9 +33,16 @@ _BUSY_MS: Final = 10_000
 
 
 def default_path() -> Path:
-    """Return the user's own inbox: ``opask/inbox.db`` in the state folder of the XDG base directory specification."""
+    """Return the user's own inbox: ``opask/inbox.db`` in the state folder of the XDG base directory specification.
+
+    Raises:
+        InboxError: this user has no home folder.
+    """
     state = os.environ.get("XDG_STATE_HOME", "")
-    base = Path(state) if Path(state).is_absolute() else Path.home() / ".local" / "state"
+    try:
+        base = Path(state) if Path(state).is_absolute() else Path.home() / ".local" / "state"
+    except RuntimeError:
+        raise InboxError("this user has no home folder for an inbox; name a file for it") from None
     return base / "opask" / "inbox.db"
 
 
@@ -114,7 +121,10 @@ class SqliteStore(LedgerStore):
         self.path = self.path.absolute()
         if not self.path.parent.is_dir():
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.path = self.path.resolve()  # so that all processes find the same folder beside it
+        try:
+            self.path = self.path.resolve()  # so that all processes find the same folder beside it
+        except RuntimeError:  # as Python 3.11 and 3.12 tell of links that go round in a circle
+            raise InboxError(f"the inbox {self.path} is a link to itself; name another file") from None
         try:
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         except FileExistsError:

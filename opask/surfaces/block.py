@@ -9,7 +9,7 @@ from opask.questions import Answer, Question
 from opask.surfaces.frame import Frame, Line
 from opask.surfaces.wording import answer_parts
 
-__all__ = ["answered_block", "cancelled_block"]
+__all__ = ["answered_block", "asked_block", "cancelled_block"]
 
 _QUESTION_ROWS = 4  # a longer question is cut
 
@@ -28,10 +28,14 @@ def answered_block(
     return tuple(lines)
 
 
+def asked_block(questions: Sequence[Question], frame: Frame) -> tuple[Line, ...]:
+    """Return questions alone, of an ask that nobody decided."""
+    return tuple(line for question in questions for line in _asked(question, frame))
+
+
 def cancelled_block(questions: Sequence[Question], frame: Frame) -> tuple[Line, ...]:
     """Return questions that the operator cancelled."""
-    asked = [line for question in questions for line in _asked(question, frame)]
-    return (*asked, (*frame.edge, ("skipped", f"{frame.glyphs.cross} cancelled")))
+    return (*asked_block(questions, frame), (*frame.edge, ("skipped", f"{frame.glyphs.cross} cancelled")))
 
 
 def _asked(question: Question, frame: Frame) -> list[Line]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +19,7 @@ from inbox_peers import ask_of
 from opask import Cancelled, Option, Question
 from opask.cli import main
 from opask.cli.demo_adapter import DemoAdapter
-from opask.inbox import EntryChanged, SqliteStore
+from opask.inbox import EntryChanged, InboxError, SqliteStore
 
 WHICH = Question("Which?\x1b[2J", "Pick", (Option("a"), Option("b", "the other"), Option("7")))
 SEVERAL = Question("What?", "Parts", (Option("x"), Option("y")), multi_select=True)
@@ -196,6 +198,62 @@ def test_the_full_screen_needs_a_terminal(capsys: pytest.CaptureFixture[str]) ->
     """Without one it names the actions."""
     assert main(["inbox"]) == 2
     assert "opask inbox list" in capsys.readouterr().err
+
+
+def test_a_hosts_ids_are_as_hostile_as_texts(shell: Shell) -> None:
+    """Control characters in them do nothing, a long one does not stretch the list, and JSON is plain ASCII."""
+    nasty = "q_nasty\x1b[2J\x9b31m\u202e"
+
+    async def ask() -> None:
+        host = await shell.store.join()
+        await shell.store.begin_session(nasty, host.id, runtime=nasty * 100)
+        await shell.store.put(ask_of(nasty, nasty), host.id)
+        await shell.store.put(ask_of("q_long" + "x" * 10_000, "s" * 10_000), host.id)
+
+    anyio.run(ask)
+    code, out, _ = shell.run("list")
+    assert code == 0
+    assert max(len(line) for line in out.splitlines()) < 400
+    assert shell.run("list", "--json")[1].isascii()
+    for words in (
+        ("show", "q_nasty"),
+        ("answer", "q_nasty", "none"),
+        ("skip", "q_nasty"),
+        ("skip", "q_nasty"),
+    ):
+        _, out, err = shell.run(*words)
+        assert not {"\x1b", "\x9b", "\u202e"} & set(out + err)
+    assert shell.run("skip", "q_long")[0] == 0
+
+
+def test_a_stream_of_another_encoding_is_written_to(shell: Shell) -> None:
+    """What the encoding lacks is escaped, and the list is told all the same."""
+    for encoding in ("ascii", "latin-1", "utf-8"):
+        done = subprocess.run(
+            [str(Path(sys.executable).with_name("opask")), "inbox", "list", "--inbox", str(shell.store.path)],
+            capture_output=True,
+            env={**os.environ, "PYTHONIOENCODING": encoding},
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert b"q_one" in done.stdout
+
+
+def test_a_link_to_itself_and_a_user_without_a_home_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a sentence that says what to do."""
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(InboxError, match="name another file"):
+        SqliteStore(tmp_path / "loop").open()
+
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    assert main(["inbox", "list"]) == 2
+    assert "no home folder" in capsys.readouterr().err
 
 
 # -- a run with an inbox -------------------------------------------------------------------------------------------

@@ -11,13 +11,16 @@ from typing import Any
 
 import anyio
 import pytest
+from attrs import evolve
 from textual.pilot import Pilot
 
 from inbox_peers import Clock, ask_of, first
 from opask import Abandoned, Answer, Answered, Ask, Option, Question, Skipped
-from opask.inbox import MemoryStore, State
+from opask.inbox import Entry, EntryChanged, InboxError, MemoryStore, Snapshot, State, place
 from opask.surfaces.form import KeyGuard
 from opask.surfaces.fullscreen import InboxApp
+from opask.surfaces.fullscreen.board import Board
+from opask.surfaces.fullscreen.transcript import transcript
 
 GOLDEN = Path(__file__).parent / "golden"
 DATABASE = Question(
@@ -345,6 +348,143 @@ async def test_hostile_texts(store: MemoryStore, clock: Clock) -> None:
     text = "".join(rows)
     assert not {"\x1b", "\x07", "\u202e"} & set(text)
     assert "[@click" in text
+
+
+# -- what fails ----------------------------------------------------------------------------------------------------
+
+
+async def test_a_decision_that_cannot_be_stored(
+    store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The card comes back and says why; meanwhile the screen goes on, and nothing is decided twice."""
+    await put(store, clock, "q1", DATABASE)
+    held, calls, resolve = anyio.Event(), list[str](), store.resolve
+
+    async def failing(ask_id: str, *args: Any, **more: Any) -> Any:
+        calls.append(ask_id)
+        if len(calls) > 1:
+            return await resolve(ask_id, *args, **more)
+        await held.wait()
+        raise InboxError("the inbox cannot be written: disk is full")
+
+    monkeypatch.setattr(store, "resolve", failing)
+    async with app(store, clock) as (shown, pilot):
+        await until(shown, pilot, "1-2 choose")
+        await pilot.press("1", "1", "tab", "tab", "1")
+        await put(store, clock, "q2", PARTS, session_id="s2")
+        await until(shown, pilot, "2 questions wait")
+        assert calls == ["q1"]
+        held.set()
+        await until(shown, pilot, "disk is full", "1-2 choose")
+        await pilot.press("1")
+        await settled(store, pilot, "q1", "answered")
+    assert calls == ["q1", "q1"]
+
+
+async def test_an_inbox_that_fails(
+    store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The screen ends and has the reason for whoever runs it; no traceback is printed."""
+
+    async def failing() -> Any:
+        raise InboxError("the inbox was removed")
+
+    monkeypatch.setattr(store, "snapshot", failing)
+    shown = InboxApp(store, now=clock)
+    await shown.run_async(headless=True)
+    fault = shown.fault
+    while isinstance(fault, ExceptionGroup):
+        (fault,) = fault.exceptions
+    assert str(fault) == "the inbox was removed"
+    assert shown.return_code == 1
+    assert "Traceback" not in "".join(capsys.readouterr())
+    assert await store.leases() == ()
+
+
+async def test_a_screen_that_lagged(store: MemoryStore, clock: Clock) -> None:
+    """What was over meanwhile does not stay in the list as waiting."""
+    await put(store, clock, "q1", DATABASE)
+    await put(store, clock, "q2", PARTS)
+    async with app(store, clock) as (shown, pilot):
+        await until(shown, pilot, "2 questions wait")
+        snapshot, before = await store.snapshot(), shown._board.entries["q1"]
+        await store.resolve("q1", Skipped("web"))
+        await until(shown, pilot, "1 question waits")
+        shown._board.entries["q1"] = before  # as where the change was missed
+        shown._board.hear(snapshot)
+        store._hub.restart(snapshot.seq + 1)
+        store._hub._floor += 1  # no change is at hand for it
+        shown._following.cancel()
+        shown._following = shown.run_worker(shown._follow())
+        await until(shown, pilot, "1 question waits")
+
+
+def test_older_news_is_not_taken(clock: Clock) -> None:
+    """What is known is younger than a snapshot or a change that comes late."""
+    entry = Entry(ask_of(now=clock.now), "claude", "h", number=1, seq=5, state="delivered")
+    board = Board({"q1": entry})
+    late = evolve(entry, seq=3, state="pending")
+    board.hear(Snapshot(3, (late,), ()))
+    board.hear(EntryChanged(3, late))
+    assert board.waiting == ()
+    board.hear(EntryChanged(6, evolve(late, seq=6)))
+    assert len(board.waiting) == 1
+
+
+def test_what_is_long_over_is_forgotten(clock: Clock) -> None:
+    """A screen that stays open keeps what waits and the last of what is over."""
+    board = Board()
+    for number in range(1, 26):
+        state: State = "pending" if number == 1 else "skipped"
+        entry = Entry(ask_of(f"q{number}", now=clock.now), "", "h", number=number, seq=number, state=state)
+        board.hear(EntryChanged(number, entry))
+        board.forget(5)
+    assert [entry.id for entry in board.waiting] == ["q1"]
+    assert 5 <= len(board.over) <= 10
+    assert board.over[0].id == "q25"
+
+
+async def test_a_long_conversation(store: MemoryStore, clock: Clock) -> None:
+    """Its end is shown, and laid out once and not at every tick."""
+    await store.append("s1", [{"event": "text", "text": "word " * 200_000 + "the end of it"}])
+    await put(store, clock, "q1", DATABASE)
+    async with app(store, clock) as (shown, pilot):
+        await until(shown, pilot, "the end of it", "1-2 choose")
+        drawn: list[object] = []
+        shown._said.update = drawn.append  # type: ignore[method-assign, assignment]
+        shown._draw()
+        assert drawn == []
+    lines = transcript(place(await store.events("s1"), await store.entries()))
+    assert [text for line in lines for _, text in line if "what came before is not shown" in text]
+    assert sum(len(text) for line in lines for _, text in line) < 50_000
+
+
+async def test_what_was_typed_stays_while_another_is_looked_at(store: MemoryStore, clock: Clock) -> None:
+    """Words that were begun are there again when the operator comes back."""
+    await put(store, clock, "q1", DATABASE)
+    await put(store, clock, "q2", PARTS, session_id="s2")
+    async with app(store, clock) as (shown, pilot):
+        await until(shown, pilot, "1-2 choose")
+        await pilot.press("t", *"Maria")
+        await until(shown, pilot, "Maria")
+        await pilot.press("tab", "down")
+        await until(shown, pilot, "Which parts", lacks="Maria")
+        await pilot.press("up", "tab")
+        await until(shown, pilot, "Maria")
+        await pilot.press("t", "D", "B", "enter")
+        assert await settled(store, pilot, "q1", "answered") == Answered((Answer((), "MariaDB"),), "terminal")
+
+
+async def test_what_nobody_decided_is_not_called_skipped(store: MemoryStore, clock: Clock) -> None:
+    """An ask whose host died, or whose agent gave up, says just that."""
+    ask = await put(store, clock, "q1", DATABASE)
+    await store.settle(ask.id, Abandoned("agent"))
+    host = await store.join()
+    await store.put(ask_of("q2", "s3", DATABASE, now=clock.now), host.id)
+    host.release()
+    async with app(store, clock) as (shown, pilot):
+        rows = await until(shown, pilot, "the host that waited for the answer is gone")
+        assert "skipped" not in "".join(rows)
 
 
 @pytest.mark.parametrize("size", [(100, 30), (60, 24), (30, 12)])

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from terminals import Terminal
+from terminals import WITHIN, Terminal
 
 pytestmark = [
     pytest.mark.tmux,
@@ -86,6 +90,15 @@ def answered_elsewhere(inbox: Path, *words: str) -> str:
     return done.stdout
 
 
+def leases(inbox: Path) -> list[str]:
+    """Give the ids of the leases that the file has."""
+    connection = sqlite3.connect(inbox)
+    try:
+        return [id_ for (id_,) in connection.execute("SELECT id FROM leases")]
+    finally:
+        connection.close()
+
+
 def test_two_asks_in_a_row(screen: Terminal, inbox: Path, asks: Asks) -> None:
     """Each is shown in its conversation and answered by keys; the agent gets it, and the screen says so."""
     host = asks("database", "parts")
@@ -148,6 +161,67 @@ def test_a_host_that_is_killed(screen: Terminal, inbox: Path, asks: Asks) -> Non
     screen.until("1-2 choose")
     host.kill()
     screen.until("its host is gone", without="1-2 choose")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_screen_in_good_order(
+    screen: Terminal, inbox: Path, asks: Asks, number: int
+) -> None:
+    """The terminal is the shell's again, and neither lease nor doorbell is left."""
+    host = asks("database")
+    screen.until("1-2 choose")
+    os.kill(screen.pid(), number)
+    screen.until(rf"Pane is dead \(status {128 + number}", without="1-2 choose")
+    host.kill()
+    assert "orphaned" in answered_elsewhere(inbox, "list", "--all")
+    assert leases(inbox) == []
+    assert list(inbox.with_name("inbox.db.d").iterdir()) == []
+
+
+def test_a_terminal_that_is_closed_ends_the_screen(screen: Terminal, inbox: Path, asks: Asks) -> None:
+    """As with a signal, though there is nothing left to draw on."""
+    host = asks("database")
+    screen.until("1-2 choose")
+    process = Path(f"/proc/{screen.pid()}")
+    screen.close()
+    end = time.monotonic() + WITHIN
+    while process.exists():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    assert leases(inbox) == []
+    assert "pending" in answered_elsewhere(inbox, "list")
+    host.kill()
+
+
+def test_an_inbox_that_is_removed(screen: Terminal, inbox: Path) -> None:
+    """The screen does not go on showing what nobody else sees: it ends with one line."""
+    inbox.unlink()
+    screen.until(r"Pane is dead \(status 2")
+    told = "\n".join(screen.everything())
+    assert "was removed or replaced while it was in use" in told
+    assert "Traceback" not in told
+
+
+def test_a_terminal_that_cannot_show_it(tmp_path: Path, inbox: Path) -> None:
+    """It is told what to use instead."""
+    terminal = Terminal(tmp_path, str(OPASK), "inbox", "--inbox", str(inbox))
+    try:
+        terminal.run(TERM="dumb")
+        terminal.until("opask inbox list(.*\n)*.*status 2")
+    finally:
+        terminal.close()
+
+
+def test_sizes_without_end(screen: Terminal, asks: Asks) -> None:
+    """A storm of sizes, tiny ones among them, harms nothing, and the card is there again once there is room."""
+    asks("database")
+    screen.until("1-2 choose")
+    for columns, rows in [(10, 3), (1, 1), (200, 60), (2, 40), (100, 2)] * 4:
+        screen.resize(columns, rows)
+    screen.resize(10, 3)
+    screen.keys("t", "-l", "\x07\x1b[31m")
+    screen.resize(100, 30)
+    screen.until(r"❯ 1 PostgreSQL|Enter send", without="Pane is dead")
 
 
 def test_a_card_whose_question_is_answered_elsewhere(tmp_path: Path, inbox: Path) -> None:

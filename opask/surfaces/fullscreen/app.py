@@ -17,13 +17,16 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.events import Resize
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
-from textual.worker import WorkerError
+from textual.worker import WorkerError, WorkerFailed
 
 from opask.inbox import (
     Entry,
+    InboxError,
     LoggedEvent,
+    OperatorReply,
     RefusedError,
     SessionCleared,
+    Snapshot,
     Store,
     UnknownSessionError,
     attend,
@@ -94,8 +97,22 @@ class InboxApp(App[None]):
         self._session: str | None = None
         self._chosen: str | None = None
         self._rows: list[str] = []
+        self._drawn: object = None
+        self._deciding: set[str] = set()
         self._follow_log: anyio.CancelScope | None = None
         self._dirty = False
+
+    @property
+    def fault(self) -> Exception | None:
+        """What the screen ended of; None where its operator left it."""
+        error = self._exception
+        return (
+            error.error if isinstance(error, WorkerFailed) and isinstance(error.error, Exception) else error
+        )
+
+    def _print_error_renderables(self) -> None:
+        """Keep Textual's traceback off the operator's terminal: whoever runs this has `fault` to tell of."""
+        self._exit_renderables.clear()
 
     def compose(self) -> ComposeResult:
         """Lay the screen out."""
@@ -145,10 +162,12 @@ class InboxApp(App[None]):
 
     async def _follow(self) -> None:
         async with attend(self._store, self._surface), anyio.create_task_group() as tasks:
-            self._board.begin(await self._store.entries(limit=_HISTORY), await self._store.sessions())
             tasks.start_soon(self._follow_session)
             async for update in self._store.watch():
+                if isinstance(update, Snapshot):  # also where the screen lagged too far behind
+                    self._board.begin(await self._store.entries(limit=_HISTORY), await self._store.sessions())
                 self._board.hear(update)
+                self._board.forget(_HISTORY)
                 if isinstance(update, SessionCleared) and update.session_id == self._session:
                     self._events.clear()
                 self._changed()
@@ -228,11 +247,21 @@ class InboxApp(App[None]):
 
     def _draw_card(self) -> None:
         entry = self._board.entries.get(self._chosen or "")
-        self._card.put(entry)
+        if entry is None or entry.state != "pending" or entry.id not in self._deciding:
+            self._card.put(entry)
 
     def _draw_conversation(self) -> None:
         entries = self._board.of_session(self._session) if self._session is not None else ()
         log = [logged for logged in self._events if logged.session_id == self._session]
+        drawn = (
+            self._session,
+            self._chosen,
+            log[-1].position if log else 0,
+            tuple((entry.id, entry.seq) for entry in entries),
+        )
+        if drawn == self._drawn:
+            return
+        self._drawn = drawn
         was_at_end = self._scroll.scroll_offset.y >= self._scroll.max_scroll_y - 1
         self._said.update(styled(transcript(place(log, entries), self._chosen)))
         if was_at_end:
@@ -283,13 +312,23 @@ class InboxApp(App[None]):
     # -- deciding ----------------------------------------------------------------------------------------------
 
     @on(CardPane.Decided)
-    async def _decided(self, event: CardPane.Decided) -> None:
-        entry = event.entry
+    def _decided(self, event: CardPane.Decided) -> None:
+        self._deciding.add(event.entry.id)
+        self.run_worker(self._resolve(event.entry, event.reply), name="decision")
+
+    async def _resolve(self, entry: Entry, reply: OperatorReply) -> None:
+        """Hand a decision in; the screen goes on meanwhile."""
+        fault: InboxError | None = None
         try:
-            await self._store.resolve(entry.id, event.reply, session_id=entry.session_id, by=self._surface)
-        except RefusedError as error:
-            self._draw_card()
-            self._card.tell(str(error))
+            await self._store.resolve(entry.id, reply, session_id=entry.session_id, by=self._surface)
+        except InboxError as error:
+            fault = error
+        finally:
+            self._deciding.discard(entry.id)
+        if fault is not None:
+            if self._chosen == entry.id:
+                self._draw_card()
+                self._card.tell(str(fault))
             return
         following = [one.id for one in self._board.waiting if one.id != entry.id]
         if following and self._chosen == entry.id:
@@ -297,11 +336,17 @@ class InboxApp(App[None]):
         self._changed()
 
     @on(CardPane.Typing)
-    async def _typing(self, event: CardPane.Typing) -> None:
+    def _typing(self, event: CardPane.Typing) -> None:
         deadline = event.entry.deadline
         until = self._now() + _TYPING
         if deadline is not None and until > deadline:
-            try:
-                await self._store.extend(event.entry.id, until)
-            except RefusedError as error:
+            self.run_worker(
+                self._extend(event.entry, until), name="extension", group="typing", exclusive=True
+            )
+
+    async def _extend(self, entry: Entry, until: datetime) -> None:
+        try:
+            await self._store.extend(entry.id, until)
+        except InboxError as error:
+            if self._chosen == entry.id and isinstance(error, RefusedError):
                 self._card.tell(str(error))

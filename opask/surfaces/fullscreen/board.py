@@ -46,13 +46,17 @@ class Board:
         self.sessions = {session.id: session for session in sessions}
 
     def hear(self, update: Update) -> None:
-        """Take in a change. A snapshot tells of what is open alone: the rest stays as it was known."""
+        """Take in a change, unless what is known is younger.
+
+        A snapshot tells of what is open alone: the rest stays as it was known.
+        """
         match update:
             case Snapshot(entries=entries, sessions=sessions):
-                self.entries.update((entry.id, entry) for entry in entries)
+                for entry in entries:
+                    self._take(entry)
                 self.sessions.update((session.id, session) for session in sessions)
             case EntryChanged(entry=entry):
-                self.entries[entry.id] = entry
+                self._take(entry)
             case SessionChanged(session=session):
                 self.sessions[session.id] = session
             case SessionCleared(session_id=session_id):
@@ -60,6 +64,17 @@ class Board:
                 self.entries = {
                     entry.id: entry for entry in self.entries.values() if entry.session_id != session_id
                 }
+
+    def _take(self, entry: Entry) -> None:
+        known = self.entries.get(entry.id)
+        if known is None or known.seq <= entry.seq:
+            self.entries[entry.id] = entry
+
+    def forget(self, keep: int) -> None:
+        """Forget the oldest of the asks that are over; so many at least are kept."""
+        if len(self.entries) > 2 * keep:
+            for entry in self.over[keep:]:
+                del self.entries[entry.id]
 
     @property
     def waiting(self) -> tuple[Entry, ...]:

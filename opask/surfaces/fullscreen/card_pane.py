@@ -19,7 +19,7 @@ from textual.widgets import Static, TextArea
 from opask.inbox import Entry, outcome_of
 from opask.inert import inert, inert_line, shorten
 from opask.outcomes import Answered, Skipped
-from opask.surfaces.block import answered_block
+from opask.surfaces.block import answered_block, asked_block
 from opask.surfaces.card import Card
 from opask.surfaces.form import KeyGuard
 from opask.surfaces.frame import UNICODE, Frame, Line
@@ -51,6 +51,7 @@ _STYLES: Final = {
 }
 # Textual's names of keys that the card knows by others.
 _KEYS: Final = {"space": " ", "ctrl+p": "c-p", "ctrl+n": "c-n"}
+_LEFT: Final = 100  # cards that were begun and left
 _PART: Final = 3  # of the screen's height, out of four, that a card may take
 
 
@@ -132,6 +133,7 @@ class CardPane(Vertical, can_focus=True):
         self._guard = KeyGuard()
         self._shown = 0
         self._note = ""
+        self._left: dict[str, tuple[Card, CardKeys]] = {}
 
     def compose(self) -> ComposeResult:
         """Lay out what is above the typed text, the text, and the keys below."""
@@ -152,22 +154,38 @@ class CardPane(Vertical, can_focus=True):
         return self._entry
 
     def put(self, entry: Entry | None) -> None:
-        """Show an ask, or how it stands now; what was chosen and typed of it so far stays.
+        """Show an ask, or how it stands now; what was chosen and typed of it so far stays, a look at others included.
 
         Args:
             entry: the ask; None for nothing.
         """
         other = entry is None or self._entry is None or entry.id != self._entry.id
-        self._entry = entry
         if other:
             self._note = ""
+            self._leave()
+        self._entry = entry
         if entry is None or entry.state != "pending":
             self._card = self._keys = None
-        elif other or self._card is None:
-            self._card = Card(entry.ask, _who(entry), cancels="")
-            self._keys = CardKeys(self._card, self._frame)
+            if entry is not None:
+                self._left.pop(entry.id, None)
+        elif self._card is None:
+            if entry.id in self._left:
+                self._card, self._keys = self._left.pop(entry.id)
+            else:
+                self._card = Card(entry.ask, _who(entry), cancels="")
+                self._keys = CardKeys(self._card, self._frame)
             self._guard, self._shown = KeyGuard(), 0
         self.draw()
+
+    def _leave(self) -> None:
+        """Keep the card that is shown for when the operator comes back to it."""
+        if self._entry is not None and self._card is not None and self._keys is not None:
+            if self._card.form.mode == "typing":
+                self._card.form.leave_text(self._field.text)
+            self._left[self._entry.id] = self._card, self._keys
+            if len(self._left) > _LEFT:
+                del self._left[next(iter(self._left))]
+        self._card = self._keys = None
 
     def tell(self, note: str) -> None:
         """Say below the card why a decision was not taken."""
@@ -204,6 +222,7 @@ class CardPane(Vertical, can_focus=True):
             self._shown = card.form.shown
             self._guard.hide()
             self._field.text = card.form.draft.typed
+            self._field.move_cursor(self._field.document.end)
         self._guard.show(now)
         has_keys = self.has_focus or self._field.has_focus
         live = self._guard.counts(now)
@@ -294,10 +313,11 @@ def _who(entry: Entry) -> str:
 
 def _over(entry: Entry, frame: Frame) -> tuple[Line, ...]:
     """Give the lines of an ask that nobody can answer any more."""
-    outcome = outcome_of(entry)
-    reply = entry.reply
-    answers = reply.answers if isinstance(reply, Answered) else [None] * len(entry.ask.questions)
-    lines = list(answered_block(entry.ask.questions, answers, frame))
+    outcome, reply, questions = outcome_of(entry), entry.reply, entry.ask.questions
+    if isinstance(reply, Answered):
+        lines = list(answered_block(questions, reply.answers, frame))
+    else:
+        lines = list(asked_block(questions, frame))
     by = shorten(entry.by or "", 40)
     if entry.state == "answered":
         lines.append((("dim", f"answered in {by}; on its way to the agent"),))
@@ -306,6 +326,8 @@ def _over(entry: Entry, frame: Frame) -> tuple[Line, ...]:
         lines.append((("warning", f"answered in {by}, but the agent did not get it: {reason}"),))
     elif isinstance(outcome, Answered):
         lines.append((("dim", f"answered in {by}; the agent has it"),))
+    elif entry.state == "orphaned":
+        lines.append((("dim", inert_line(entry.reason or "its host is gone")),))
     elif outcome is not None and (why := ending(entry.ask, outcome, None)) is not None:
         lines.append((("dim", why),))
     return tuple(lines)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from opask.inbox import Conversation, Entry, LoggedEvent, outcome_of
+from attrs import evolve
+
+from opask.inbox import Card, Conversation, Entry, LoggedEvent, outcome_of
 from opask.inert import inert, inert_line, shorten
 from opask.outcomes import Answered
 from opask.surfaces.frame import Line
@@ -14,11 +16,13 @@ from opask.surfaces.wording import answer_parts, ending, title
 __all__ = ["transcript"]
 
 _TOOL: Final = 80
+_SHOWN: Final = 40_000  # characters of what was said last; all of it would take the screen seconds to lay out
+_OTHER: Final = 100  # characters that any other event counts as
 _QUESTION: Final = 100  # the card has all of it
 
 
 def transcript(conversation: Conversation, chosen: str | None = None) -> tuple[Line, ...]:
-    """Give the lines, unwrapped; agents' text in them is inert.
+    """Give the last of the lines, unwrapped; agents' text in them is inert.
 
     Args:
         conversation: the session.
@@ -26,7 +30,12 @@ def transcript(conversation: Conversation, chosen: str | None = None) -> tuple[L
     """
     lines: list[Line] = []
     said = ""
-    for item in (*conversation.pinned, *conversation.items):
+    items, is_whole = _last(conversation)
+    for card in conversation.pinned:
+        lines += _asked(card.entry, is_chosen=card.entry.id == chosen)
+    if not is_whole:
+        lines.append((("dim", "· what came before is not shown here"),))
+    for item in items:
         if isinstance(item, LoggedEvent):
             if item.event.get("event") == "text":
                 said += _text(item.event, "text")
@@ -39,6 +48,21 @@ def transcript(conversation: Conversation, chosen: str | None = None) -> tuple[L
             said = ""
             lines += _asked(item.entry, is_chosen=item.entry.id == chosen)
     return (*lines, *_said(said))
+
+
+def _last(conversation: Conversation) -> tuple[tuple[LoggedEvent | Card, ...], bool]:
+    """Return what can be shown of the items, the first perhaps cut, and whether that is all."""
+    room, shown = _SHOWN, list[LoggedEvent | Card]()
+    for item in reversed(conversation.items):
+        if room <= 0:
+            return tuple(reversed(shown)), False
+        text = _text(item.event, "text") if isinstance(item, LoggedEvent) else ""
+        if isinstance(item, LoggedEvent) and len(text) > room:
+            shown.append(evolve(item, event={**item.event, "text": text[-room:]}))
+            return tuple(reversed(shown)), False
+        shown.append(item)
+        room -= max(len(text), _OTHER if not text else 1)
+    return tuple(reversed(shown)), True
 
 
 def _said(text: str) -> Iterator[Line]:
@@ -90,6 +114,8 @@ def _asked(entry: Entry, *, is_chosen: bool) -> Iterator[Line]:
             yield (("edge", mark), ("answer" if answer else "skipped", words))
     if outcome is None:
         yield (("edge", mark), ("note", "waits for an answer"))
+    elif entry.state == "orphaned":
+        yield (("edge", mark), ("skipped", f"– {inert_line(entry.reason or 'its host is gone')}"))
     elif not isinstance(outcome, Answered):
         yield (("edge", mark), ("skipped", f"– {ending(entry.ask, outcome, None) or entry.state}"))
 
