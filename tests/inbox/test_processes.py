@@ -98,7 +98,8 @@ async def test_a_waiting_process_hears_of_an_answer_at_once(
     tmp_path: Path, deep: bool, anyio_backend: str
 ) -> None:
     """An answer that one process commits rings at another, which need not look by itself, whatever the path."""
-    folder = tmp_path / ("x" * 120) / ("y" * 120) if deep else tmp_path
+    short = stack.enter_context(tempfile.TemporaryDirectory(prefix="o", dir="/tmp"))
+    folder = tmp_path / ("x" * 120) / ("y" * 120) if deep else Path(short)
     async with SqliteStore(folder / "inbox.db") as store:
         host = await store.join()
         await store.put(ask_of(), host.id)
