@@ -317,6 +317,11 @@ READS += [
     "# what is here\nls -la\n",
     'for f in *; do\n  echo "$f"\ndone',
     "echo 'a\nb'",
+    "{ ls; } </dev/null",
+    "cat 'voil\u00e0.txt'",
+    "git log --format='%h %an' && git for-each-ref --sort=-committerdate --format '%(refname)'",
+    "git log --grep=signature",
+    "git config --get -- user.name",
 ]
 
 WRITES = r"""
@@ -814,12 +819,65 @@ WRITES += [
     "(" * 200 + "ls" + ")" * 200,
     "echo " + "$(echo " * 100 + ")" * 100,
     '"' * 999,
+    # What is behind `--` is no option that asks for a list.
+    "git config -- core.fsmonitor --list",
+    "git config -- core.fsmonitor 'touch x' --list",
+    "git config set -- core.fsmonitor --list",
+    "git config core.pager -- -l",
+    "git config x.y --get",
+    "git branch -- new --list",
+    "git branch -- new --contains",
+    "git tag -- new --list",
+    "git tag -- new --list=x",
+    # A redirection behind a name in braces sets that variable, `PATH` too.
+    "echo {PATH}</dev/null; ls",
+    "echo {PATH}>/dev/null",
+    "echo {PATH}>>/dev/null",
+    "echo {PATH}&>/dev/null",
+    "echo {PATH}>&1",
+    "echo {PATH}<&0",
+    "cat {HOME}<<<x",
+    "echo {x[1]}</dev/null",
+    "for f in a; do ls; done {PATH}</dev/null",
+    "{ ls; } {PATH}</dev/null",
+    "[ -f x ] {PATH}</dev/null",
+    # gpg is run, and keeps files of its own.
+    "git log --format=%G?",
+    "git log --format=%+GK",
+    "git log --pretty=tformat:%h%GG",
+    "git show --format='%h %GS'",
+    "for x in '%G?'; do git log --format=\"$x\"; done",
+    "git for-each-ref --format='%(signature)'",
+    "git for-each-ref --format '%(*signature:grade)'",
+    'git for-each-ref --format "x$x"',
+    "git for-each-ref --sort=signature",
+    "git branch --list --sort -signature",
+    "git tag -l --format='%(signature)'",
+    # Objects, or the index, are written.
+    "git log --remerge-diff",
+    "git log --diff-merges=remerge",
+    "git describe --dirty",
+    "git describe --dirty=x --always",
+    "git describe --broken",
+    "GIT_OPTIONAL_LOCKS=1 git status",
+    "GIT_OPTIONAL_LOCKS= git status",
+    # A byte of these is a blank to a shell that reads bytes.
+    "sort x\u00e0-ox",
+    "sort x\u0105-ox",
+    "sed -e -5e",
+    "[[ " + "! " * 4000 + "x ]]",
+    "[ " + "! " * 4000 + "x ]",
 ]
 
 EXTERNAL = r"""
 opask inbox answer x
 opask inbox skip x
 opask inbox list
+python -c 'import opask.inbox'
+python -m opask.cli inbox answer x
+OPASK inbox answer x
+Git Push
+hg push
 git push
 git push origin main
 git push --dry-run

@@ -6,6 +6,7 @@ a diff driver, a file system monitor) run as ever: whoever could set them could 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -35,8 +36,10 @@ _LOG_LONG: Final = (
     "full-history ancestry-path=? walk-reflogs source parents children name-rev regexp-ignore-case invert-grep all-match "
     "extended-regexp fixed-strings perl-regexp no-notes notes=? encoding= relative-date log-size mailmap no-mailmap "
     "use-mailmap min-parents= max-parents= expand-tabs=? no-expand-tabs show-notes clear-decorations dense sparse "
-    "remove-empty cc combined-all-paths diff-merges= no-walk=? remerge-diff"
+    "remove-empty cc combined-all-paths no-walk=?"
 )
+
+# `--remerge-diff` and `--diff-merges=remerge` make objects; `describe --dirty` writes the index, whatever locks are optional.
 
 _READS: Final[Mapping[str, Command]] = {
     "blame": Command("wltfnsecMCL:p", "line-porcelain porcelain root show-stats show-name show-number show-email abbrev= "
@@ -45,8 +48,7 @@ _READS: Final[Mapping[str, Command]] = {
     "check-attr": Command("a", "all stdin cached"),
     "check-ignore": Command("qvnz", "quiet verbose stdin non-matching no-index"),
     "count-objects": Command("vH", "verbose human-readable", operands=0),
-    "describe": Command("", "all tags contains abbrev= candidates= exact-match debug long match= exclude= always first-parent "
-        "dirty=? broken=?"),
+    "describe": Command("", "all tags contains abbrev= candidates= exact-match debug long match= exclude= always first-parent"),
     "diff": Command(_DIFF_SHORT, _DIFF_LONG),
     "diff-index": Command(_DIFF_SHORT + "m", _DIFF_LONG),
     "diff-tree": Command(_DIFF_SHORT + "rtmcv", f"{_DIFF_LONG} root no-commit-id pretty=? format= cc always"),
@@ -80,6 +82,8 @@ _READS: Final[Mapping[str, Command]] = {
     "whatchanged": Command(_LOG_SHORT, _LOG_LONG, digits=True),
 }  # fmt: skip
 
+_FORMATS: Final = frozenset({"--format", "--pretty", "--sort"})
+_SIGNATURE: Final = re.compile(r"%[-+ ]?G|signature")
 _FILTERS: Final = ("--contains", "--no-contains", "--merged", "--no-merged")
 _BRANCH: Final = Command(
     "avri",
@@ -112,6 +116,8 @@ _WORDS: Final[Mapping[tuple[str, str], Command]] = {
 
 def check_git(words: Sequence[Word]) -> str | None:
     """Return why a git command may change something; None where it only reads."""
+    if _verifies(words):
+        return "may have a signature verified, by a program that keeps files of its own"
     at = 0
     while at < len(words) and words[at].is_fixed and words[at].text in _BEFORE:
         at += 1
@@ -133,11 +139,33 @@ def check_git(words: Sequence[Word]) -> str | None:
     return "is a sub-command that is not known to only read" if special is None else special(rest)
 
 
+def _verifies(words: Sequence[Word]) -> bool:
+    """Tell whether a format or a sort key may ask for signatures, for which git runs gpg, or what its settings name."""
+    for at, word in enumerate(words):
+        option, glue, _ = word.text.partition("=")
+        if option not in _FORMATS:
+            continue
+        value = word if glue else words[at + 1] if at + 1 < len(words) else None
+        if value is not None and (not value.is_fixed or _SIGNATURE.search(value.text)):
+            return True
+    return False
+
+
+def _given(words: Sequence[Word]) -> frozenset[str]:
+    """Return the long and short options among words that were held to their lists; behind ``--`` is none."""
+    found: set[str] = set()
+    for word in words:
+        if word.is_fixed and word.text == "--":
+            break
+        if word.is_fixed and word.text.startswith("-"):
+            found.add(word.text.partition("=")[0])
+    return frozenset(found)
+
+
 def _lists(command: Command, always: frozenset[str]) -> Check:
     def check(words: Sequence[Word]) -> str | None:
         operands, fault = operands_of(command, words)
-        given = {word.text.partition("=")[0] for word in words if word.is_fixed}
-        if fault is None and operands and not always & given:
+        if fault is None and operands and not always & _given(words):
             return "may make something new"
         return fault
 
@@ -146,8 +174,7 @@ def _lists(command: Command, always: frozenset[str]) -> Check:
 
 def _config(words: Sequence[Word]) -> str | None:
     asked = {"--get", "--get-all", "--get-regexp", "--get-urlmatch", "--list", "-l"}
-    first = words[0] if words else None
-    if not any(word.is_fixed and word.text in asked for word in words) or first is None:
+    if not asked & _given(words) or not words[0].text.startswith("-"):
         return "may set something"
     return operands_of(_CONFIG, words)[1]
 

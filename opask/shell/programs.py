@@ -88,6 +88,8 @@ def check_sed(words: Sequence[Word]) -> str | None:
         if word.text == "--expression" or cluster:
             if cluster and (not word.text.endswith("e") or word.text.count("e") > 1):
                 return "is a script in a form that is not read; use -e"
+            if at + 1 == len(words):
+                return "lacks its script"
             scripts.append(words[at + 1])
     if not scripts:
         if not operands or operands[0] is not words[_first_operand(words)]:

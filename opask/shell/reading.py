@@ -34,12 +34,18 @@ _FORMATTING: Final = re.compile(
 )
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*|:")
 _VALUE: Final = re.compile(r"[A-Za-z0-9_.@-]*")
-_SENDS: Final = re.compile(
-    r"\bgit\b.*\b(?:push|fetch|pull|clone|ls-remote|remote|submodule|send-email|svn|lfs)\b"
-    r"|\b(?:npm|pnpm|yarn|bun|cargo|poetry|uv|flit|hatch|gem|mvn|gradle)\b.*\b(?:publish|push|deploy)\b"
-    r"|/dev/(?:tcp|udp)/",
-    re.DOTALL,
+# A program, and what it has to be told for it to send. Two patterns, as one with `.*` takes the square of the length.
+_SENDERS: Final = tuple(
+    (re.compile(rf"\b(?:{programs})\b"), re.compile(rf"\b(?:{verbs})\b"))
+    for programs, verbs in (
+        ("git", "push|fetch|pull|clone|ls-remote|remote|submodule|send-email|svn|lfs"),
+        ("npm|pnpm|yarn|bun|cargo|poetry|uv|flit|hatch|gem|mvn|gradle", "publish|push|deploy"),
+        ("hg|bzr|jj|fossil", "push|clone|pull"),
+    )
 )
+_REACHES: Final = re.compile(
+    r"/dev/(?:tcp|udp)/|\bopask\.\w"
+)  # the latter as a module, in a program of Python
 _DEVICES: Final = re.compile(r"/+dev/+(?:tcp|udp)(?:/|$)")
 _TESTS: Final = frozenset(f"-{letter}" for letter in "bcdefghkLnOprsSuwxzGN")  # `-v` evaluates a subscript
 _COMPARED: Final = frozenset({"=", "==", "!=", "-ef", "-nt", "-ot"})  # `[ a > b ]` makes a file b
@@ -105,13 +111,19 @@ def classify(command: str, profile: Profile = DEFAULT) -> Verdict:
 
 def _effect(command: str, profile: Profile) -> Effect:
     """Tell whether anywhere in a command, quoted or not, a program is named that reaches other machines."""
-    plain = re.sub(r"[\\'\"]", "", command)
+    command = command.lower()  # as some file systems do
+    plain = re.sub(r"\\\n|[\\'\"]", "", command)
     for text in (command, plain):
         if profile.network & {word.rpartition("/")[2] for word in re.findall(r"[\w./+-]+", text)}:
             return "external"
-        if _SENDS.search(text):
+        if _REACHES.search(text) or any(_told(text, *sender) for sender in _SENDERS):
             return "external"
     return "write"
+
+
+def _told(text: str, programs: re.Pattern[str], verbs: re.Pattern[str]) -> bool:
+    found = programs.search(text)
+    return found is not None and verbs.search(text, found.end()) is not None
 
 
 class _Reading:
@@ -119,6 +131,7 @@ class _Reading:
 
     def __init__(self, command: str, profile: Profile) -> None:
         self._command = command
+        self._encoded = b""
         self._profile = profile
         self._moves = False  # goes to another folder
         self._git = False
@@ -135,7 +148,7 @@ class _Reading:
         if "`" in command:
             raise UnreadableError("has a backtick; $(…) is read in its place", command)
         try:
-            encoded = command.encode()
+            encoded = self._encoded = command.encode()
         except UnicodeEncodeError:
             raise UnreadableError("is not Unicode text", "") from None
         root = parser.parse(encoded).root_node
@@ -223,8 +236,10 @@ class _Reading:
         self._git |= name == "git"
 
     def _assigned(self, node: Node) -> None:
-        name, glue, value = source_of(node).partition("=")
-        if not glue or name not in self._profile.variables or not _VALUE.fullmatch(value):
+        source = source_of(node)
+        name, glue, value = source.partition("=")
+        is_plain = bool(glue) and name in self._profile.variables and _VALUE.fullmatch(value)
+        if not is_plain and source not in self._profile.variables:
             raise UnreadableError("sets a variable that may change what a command does", source_of(node))
 
     def _word(self, node: Node, depth: int) -> Word:
@@ -240,6 +255,9 @@ class _Reading:
                 self._statement(child, depth + 1)
 
     def _redirect(self, node: Node, depth: int) -> None:
+        if self._encoded[: node.start_byte].endswith(b"}"):
+            # `{PATH}<file` sets a variable, of which the tree knows nothing.
+            raise UnreadableError("redirects right behind a brace; put a blank between", source_of(node))
         parts = [child for child in node.children if child.type != "file_descriptor"]
         if len(parts) != 2 or parts[0].is_named:
             raise UnreadableError("redirects in a way that is not read", source_of(node))
@@ -266,6 +284,8 @@ class _Reading:
         self._tested(children[1], depth + 1)
 
     def _tested(self, node: Node, depth: int) -> None:
+        if depth > _DEEPEST:
+            raise UnreadableError("is nested too deep", source_of(node))
         kind = node.type
         if kind in ("string", "raw_string", "word"):
             self._tested_word(node, depth)

@@ -157,12 +157,13 @@ _COMMANDS: Final = {
 
 DEFAULT: Final = Profile(
     commands=_COMMANDS,
-    variables="LANG LANGUAGE LC_ALL LC_COLLATE LC_CTYPE LC_MESSAGES LC_NUMERIC LC_TIME NO_COLOR COLUMNS GIT_OPTIONAL_LOCKS TZ",
+    variables="LANG LANGUAGE LC_ALL LC_COLLATE LC_CTYPE LC_MESSAGES LC_NUMERIC LC_TIME NO_COLOR COLUMNS GIT_OPTIONAL_LOCKS=0 TZ",
     loop_variables="a b c d dir e ext f file filename folder i item j k l line m n name p pattern part q r src t target u "
     "v w word x y z",
     # opask itself is here since its inbox is what answers: it is to be asked about each time.
-    network="opask ansible ansible-playbook aws az curl dig doctl docker firebase flyctl ftp gcloud gh glab heroku helm "
-    "kubectl lftp mosh msmtp mutt nc ncat netcat netlify nmap nslookup ping podman psql pulumi rclone rsync s3cmd "
-    "scp sendmail sftp skopeo socat ssh svn telnet terraform twine vercel wget xh",
+    network="opask ansible ansible-playbook aria2c autossh aws axel az azcopy bq curl dig doctl docker firebase flyctl ftp "
+    "gcloud gh glab gsutil heroku helm kubectl lftp lynx mail mailx mosh msmtp mutt nc ncat netcat netlify nmap nslookup ping podman psql pulumi rclone rsync s3cmd "
+    "scp sendmail sftp skopeo smbclient socat ssh ssh-copy-id sshfs sshpass svn telnet terraform tftp twine vercel w3m "
+    "wget wrangler xh",
 )
 """The profile that is used where the host gives none."""

@@ -103,7 +103,9 @@ class Profile:
 
     Args:
         commands: by name.
-        variables: what may be set for one command (``NAME=value ls``), to a plain value; and by a ``for`` loop.
+        variables: what may be set for one command (``NAME=value ls``): ``NAME`` to any plain value, ``NAME=value`` to
+            that one.
+        loop_variables: what a ``for`` loop may set.
         network: programs that are known to reach other machines.
     """
 

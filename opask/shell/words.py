@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["UnreadableError", "read_word", "source_of"]
 
 _META: Final = frozenset(" \t\n;&|<>()'\"`$")
+_BLANKS: Final = frozenset({0x85, 0xA0})  # what a shell that reads bytes may part words at, by its locale
 _PATTERN: Final = frozenset("*?[")
 _PARAMETER: Final = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|[0-9?#@*])")
 _BRACED: Final = re.compile(r"\$\{#?[A-Za-z_][A-Za-z0-9_]*\}")
@@ -120,6 +121,8 @@ def _bare(source: str, value: _Value) -> None:
         raise UnreadableError("begins like a comment", source)
     if source.startswith("=") and not value.text and value.known:
         raise UnreadableError("is the path of a command to some shells", source)
+    if _BLANKS & set(source.encode()):
+        raise UnreadableError("has an unquoted letter that has a blank's byte in it; quote it", source)
     at = 0
     while at < len(source):
         character = source[at]

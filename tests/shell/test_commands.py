@@ -55,3 +55,12 @@ def test_a_verdict_says_what_is_at_fault() -> None:
     hostile = classify("touch '\x1b[2Jx'")
     assert isinstance(hostile, Write)
     assert "\x1b" not in hostile.where
+
+
+@pytest.mark.parametrize("word", ["git ", "npm ", "hg ", "git push "])
+@pytest.mark.timeout(60)
+def test_a_huge_command_is_a_write_without_much_work(word: str) -> None:
+    """Telling the effect of a command takes a time that grows with its length alone, however long an agent makes it."""
+    verdict = classify(word * 300_000)
+    assert isinstance(verdict, Write)
+    assert (verdict.effect == "external") == ("push" in word)
