@@ -10,8 +10,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -23,6 +24,7 @@ __all__ = ["InstallError", "default_folder", "install", "installed"]
 
 _TIMEOUT: Final = 600.0  # seconds; the largest runtime is over a gigabyte
 _ASK_S: Final = 30.0  # how long a Python may take to tell its version, or a package's
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _NPM_ERROR: Final = "npm error "
 _LINES: Final = 4  # of what npm or pip says, and characters of each
 _LONG: Final = 300
@@ -241,27 +243,50 @@ def _write_launcher(path: Path, place: Path, starts: _Argv) -> None:
 
 
 def _run(argv: Sequence[str], what: str, folder: Path, timeout: float) -> None:
-    with subprocess.Popen(
-        argv,
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    ) as process:
-        try:
-            output, _ = process.communicate(timeout=timeout)
-        except BaseException as error:
+    process: subprocess.Popen[str] | None = None
+    try:
+        with _signals_later():  # what is begun has to be known here before it can be ended
+            process = subprocess.Popen(
+                argv,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+            )
+        output, _ = process.communicate(timeout=timeout)
+    except BaseException as error:
+        if process is not None:
             # It starts processes of its own; they are of its process group.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise InstallError(f"{what} took longer than {timeout:g} s") from None
-            raise
+            with process:
+                pass
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise InstallError(f"{what} took longer than {timeout:g} s") from None
+        raise
     if process.returncode:
         raise InstallError(f"{what} failed with exit code {process.returncode}: {_gist(output)}")
+
+
+@contextmanager
+def _signals_later() -> Iterator[None]:
+    """Run Python's own handlers of signals that come in the block behind it; handlers may raise."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    numbers = [number for number in _SIGNALS if callable(signal.getsignal(number))]
+    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    for number in came:
+        signal.raise_signal(number)
 
 
 def _gist(output: str) -> str:

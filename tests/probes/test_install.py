@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -401,3 +403,29 @@ def test_the_files_of_a_runtime_are_below_its_own_home(tmp_path: Path, runtime: 
     told = [path.read_text() for path in files] + list(RUNTIMES[runtime].model("http://127.0.0.1:1").values())
     assert any("http://127.0.0.1:1" in text for text in told)
     assert not any(text.count("http") - text.count("http://127.0.0.1:1") for text in told)
+
+
+def test_a_signal_as_an_install_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that comes as npm is being started is taken once it can be ended, and ends it."""
+    before = signal.signal(signal.SIGTERM, raise_interrupt)
+    started: list[subprocess.Popen[str]] = []
+
+    class Slow(subprocess.Popen[str]):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            started.append(self)
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(subprocess, "Popen", Slow)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            module._run(["sleep", "60"], "a long sleep", tmp_path, 60.0)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    (process,) = started
+    assert process.returncode == -signal.SIGKILL
+
+
+def raise_interrupt(number: int, frame: object) -> None:
+    """Do as a handler that ends what is under way."""
+    raise KeyboardInterrupt
