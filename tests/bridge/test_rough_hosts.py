@@ -371,7 +371,8 @@ logging.getLogger("opask.bridge").disabled = True
 base = pathlib.Path(sys.argv[1])
 held = fill()
 while True:
-    os.close(held.pop())
+    for _ in range(4):  # before 3.11.4 a Popen that finds too few of them loses up to three
+        os.close(held.pop())
     try:
         with Bridge(folder=base):
             break

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -20,6 +21,13 @@ from opask.inbox import Entry, EntryChanged, Snapshot, SqliteStore
 
 PROGRAM = Path(__file__).resolve().parents[1] / "inbox_process.py"
 KILLS = min(max(settings().max_examples // 12, 4), 60)
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A folder of this test's own, with a path short enough for a socket, as pytest's own need not be."""
+    with tempfile.TemporaryDirectory(prefix="o", dir="/tmp") as name:
+        yield Path(name)
 
 
 class Peer:
@@ -95,11 +103,10 @@ async def test_of_two_processes_exactly_one_wins_each_answer(tmp_path: Path, any
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("deep", [False, True], ids=["short path", "long path"])
 async def test_a_waiting_process_hears_of_an_answer_at_once(
-    tmp_path: Path, deep: bool, anyio_backend: str
+    short_path: Path, deep: bool, anyio_backend: str
 ) -> None:
     """An answer that one process commits rings at another, which need not look by itself, whatever the path."""
-    short = stack.enter_context(tempfile.TemporaryDirectory(prefix="o", dir="/tmp"))
-    folder = tmp_path / ("x" * 120) / ("y" * 120) if deep else Path(short)
+    folder = short_path / ("x" * 120) / ("y" * 120) if deep else short_path
     async with SqliteStore(folder / "inbox.db") as store:
         host = await store.join()
         await store.put(ask_of(), host.id)
