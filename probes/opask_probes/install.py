@@ -285,8 +285,8 @@ def _signals_later() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    for number in came:
-        signal.raise_signal(number)
+    for caught in came:
+        signal.raise_signal(caught)
 
 
 def _gist(output: str) -> str:
