@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, get_args
 
 from attrs import field, frozen
 
@@ -88,15 +88,34 @@ class Clarification:
                 for answer in data["answers"]
             )
             read = cls(questions, data["status"], answers, data["outcome"], data["by"])
+            if not all(map(_is_plain, questions)):
+                raise TypeError("a question's texts have to be text")
+            if read.outcome not in get_args(OutcomeKind) or not isinstance(read.by, str | None):
+                raise ValueError("there is no such outcome")
+            if (read.status == "answered") != (read.outcome == "answered"):
+                raise ValueError("the status and the outcome do not fit")
             if read.status == "answered":
                 check_answers(questions, answers)
             elif read.status != "not_answered" or any(answers) or len(answers) != len(questions):
                 raise ValueError("the status and the answers do not fit")
-        except (KeyError, TypeError, ValueError, AttributeError, AnswerError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError, AnswerError) as error:
             raise GateError(
                 f"this is no recorded clarification ({error}); give back what to_json gave"
             ) from error
         return read
+
+
+def _is_plain(question: Question) -> bool:
+    texts = (
+        question.text,
+        question.header,
+        *(each for option in question.options for each in _texts(option)),
+    )
+    return all(isinstance(text, str) for text in texts) and isinstance(question.multi_select, bool)
+
+
+def _texts(option: Option) -> tuple[str, str]:
+    return option.label, option.description
 
 
 async def clarify(
@@ -133,16 +152,18 @@ async def clarify(
         raise GateError(
             f"a clarification has one to four questions, not {len(asked)}; ask the others in another"
         )
-    if tell is not None:
-        tell(HostCalled(call_id=call_id, call=_CALL, input={"questions": questions_to_wire(asked)}))
-    if recorded is None:
-        result = await _ask(asked, prompter if prompter is not None else current_prompter(), session_id, wait)
-    else:
-        result = recorded if isinstance(recorded, Clarification) else Clarification.from_json(recorded)
-        if result.questions != asked:
+    replayed: Clarification | None = None
+    if recorded is not None:
+        replayed = recorded if isinstance(recorded, Clarification) else Clarification.from_json(recorded)
+        if replayed.questions != asked:
             raise GateError(
                 f"the record of the clarification {call_id!r} has other questions than are asked now; record it anew"
             )
+    if tell is not None:
+        tell(HostCalled(call_id=call_id, call=_CALL, input={"questions": questions_to_wire(asked)}))
+    result = replayed or await _ask(
+        asked, prompter if prompter is not None else current_prompter(), session_id, wait
+    )
     if tell is not None:
         returned = HostReturned(
             call_id=call_id, call=_CALL, output=result.to_json(), replayed=recorded is not None

@@ -39,6 +39,11 @@ class Grants:
     _ended: set[tuple[str, str | None]] = field(
         factory=set, init=False
     )  # a late yes must not open them again
+    _lives: dict[str, int] = field(factory=dict, init=False)  # how often a session of an id has ended
+
+    def life(self, session_id: str) -> int:
+        """Return which of the sessions of an id this is; to be kept while the operator is asked, for `grant`."""
+        return self._lives.get(session_id, 0)
 
     def covers(self, step: Step) -> Scope | None:
         """Return the scope of the grant that a step falls under; None where it has to be asked about."""
@@ -50,12 +55,13 @@ class Grants:
             return "turn"
         return None
 
-    def grant(self, step: Step, scope: Scope) -> Scope:
+    def grant(self, step: Step, scope: Scope, life: int) -> Scope:
         """Take in what the operator allowed; return the scope that it has.
 
-        That of an external step, or for a turn where there is none, is the action alone.
+        That of an external step, for a turn where there is none, or for a session that ended since its `life` was asked
+        for, is the action alone.
         """
-        if step.effect != "write":
+        if step.effect != "write" or life != self.life(step.session_id):
             return "action"
         if scope == "session" and step.session_id:
             self._sessions.add(step.session_id)
@@ -76,3 +82,4 @@ class Grants:
         self._turns = {kept for kept in self._turns if kept[0] != session_id}
         self._ended = {over for over in self._ended if over[0] != session_id}
         self._sessions.discard(session_id)
+        self._lives[session_id] = self.life(session_id) + 1

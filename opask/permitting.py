@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 from opask.asking import DEFAULT_WAIT, put
 from opask.permissions import Allow, Deny, PermissionRequested
 from opask.prompter import Prompter, current_prompter
-from opask.proposals import LONGEST, chosen_scope, permission_question, shown_arguments, why_not
+from opask.proposals import CANNOT_SHOW, chosen_scope, permission_question, shown_arguments, why_not
 
 __all__ = ["OperatorPermits"]
 
@@ -36,6 +36,7 @@ class OperatorPermits:
         self._prompter = prompter if prompter is not None else current_prompter()
         self._wait = wait
         self._remembered: set[tuple[str, str, str]] = set()
+        self._forgotten: dict[str, int] = {}
 
     @property
     def remembered(self) -> frozenset[tuple[str, str, str]]:
@@ -45,6 +46,9 @@ class OperatorPermits:
     def forget(self, session_id: str) -> None:
         """Forget what was allowed for a session."""
         self._remembered = {kept for kept in self._remembered if kept[0] != session_id}
+        self._forgotten[session_id] = (
+            self._forgotten.get(session_id, 0) + 1
+        )  # a late yes is for the call alone
 
     async def __call__(self, request: PermissionRequested) -> Allow | Deny:
         """Decide on a request."""
@@ -55,17 +59,20 @@ class OperatorPermits:
         # Where the protocol has options of its own (ACP), a tool's name is a title, which the agent may have written:
         # then only the very same call is remembered.
         is_titled = bool(request.options)
-        key = (request.session_id, request.tool, _same(request.arguments) if is_titled else "")
-        can_remember = bool(request.tool and request.session_id and (request.arguments or not is_titled))
+        same = _same(request.arguments) if is_titled else ""
+        key = (request.session_id, request.tool, same or "")
+        can_remember = bool(
+            request.tool and request.session_id and (request.arguments or not is_titled) and same is not None
+        )
         if can_remember and key in self._remembered:
             return Allow("allowed for this session")
         arguments = shown_arguments(request.arguments)
         if arguments is None:
             return Deny(
-                f"This has more than {LONGEST} characters of arguments, which cannot be shown to the operator in full, so "
-                "it is denied. Do it in smaller steps.",
+                CANNOT_SHOW,
                 rule="too long to show",
             )
+        forgotten = self._forgotten.get(request.session_id)
         remembers: Literal["no", "tool", "call"] = "no"
         if can_remember:
             remembers = "call" if is_titled else "tool"
@@ -82,14 +89,15 @@ class OperatorPermits:
         scope = chosen_scope(asked.outcome, scopes)
         if scope is None:
             return Deny(why_not(asked.outcome), rule=_RULE)
-        if scope == "session" and can_remember:
+        if scope == "session" and can_remember and forgotten == self._forgotten.get(request.session_id):
             self._remembered.add(key)
             return Allow("allowed for this session")
         return Allow("allowed once")
 
 
-def _same(arguments: Mapping[str, Any] | None) -> str:
+def _same(arguments: Mapping[str, Any] | None) -> str | None:
+    """Return what only the same arguments give; None where that cannot be told."""
     try:
-        return json.dumps(arguments, sort_keys=True, default=repr)
-    except (ValueError, RecursionError):
-        return repr(arguments)
+        return json.dumps(arguments, sort_keys=True)
+    except (TypeError, ValueError, RecursionError):
+        return None

@@ -15,6 +15,7 @@ from opask.outcomes import Answered, Cancelled, Outcome, Skipped, TimedOut, Unav
 from opask.questions import Option, Question
 
 __all__ = [
+    "CANNOT_SHOW",
     "LONGEST",
     "Effect",
     "Scope",
@@ -35,7 +36,15 @@ Effect: TypeAlias = Literal["read", "write", "external"]
 LONGEST: Final = 64 * 1024
 """How many characters of arguments can be shown in full; a call with more is not put to the operator."""
 
+CANNOT_SHOW: Final = (
+    f"This has arguments of more than {LONGEST} characters, or too deeply nested, which cannot be shown to the operator in "
+    "full, so it is denied. Do it in smaller steps."
+)
+"""What the agent is told where `shown_arguments` gives nothing."""
+
 _NAME: Final = 120
+_WHAT: Final = 240
+_WHY: Final = 400
 _UNTOLD: Final = "  (with no arguments that the runtime tells of)"
 _DENY: Final = Option("Deny", "The agent is told that it was denied, and goes on without it.")
 _ONCE: Final = Option("Allow once", "Only this call, with these arguments.")
@@ -54,13 +63,15 @@ def shown_arguments(arguments: Mapping[str, Any] | None) -> str | None:
     """Return a tool's arguments to be shown: in full, inert, each line indented so that none passes for ours.
 
     Returns:
-        The text, empty for no arguments; None where they are too long to be shown in full.
+        The text, empty for no arguments; None where they cannot be shown in full: too long, too deep, or in a circle.
     """
     if not arguments:
         return ""
     lines: list[str] = []
     for name, value in arguments.items():
         text = value if isinstance(value, str) else _json(value)
+        if text is None:
+            return None
         shown = inert(text).split("\n")
         lines.append(f"  {inert_line(str(name))}: {shown[0] if len(shown) == 1 else ''}".rstrip())
         if len(shown) > 1:
@@ -69,11 +80,11 @@ def shown_arguments(arguments: Mapping[str, Any] | None) -> str | None:
     return None if len(text) > LONGEST else text
 
 
-def _json(value: object) -> str:
+def _json(value: object) -> str | None:
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
-    except (ValueError, RecursionError):
-        return str(value)
+    except (TypeError, ValueError, RecursionError):
+        return None
 
 
 def permission_question(
@@ -116,13 +127,13 @@ def write_question(
         effect: ``write`` or ``external``.
         why: what makes it a write, where that is worth a line.
     """
-    text = f"The agent wants to {inert_line(what)}. Allow this write action?"
+    text = f"The agent wants to {shorten(what, _WHAT)}. Allow this write action?"
     if effect == "external":
         text += (
             "\nIt may reach beyond this machine, or cannot be taken back: each such action is asked about."
         )
     if why:
-        text += f"\nWhy it is no read: {inert_line(why)}"
+        text += f"\nWhy it is no read: {shorten(why, _WHY)}"
     options: list[tuple[Option, Scope | None]] = [(_SCOPES[scope], scope) for scope in write_scopes(effect)]
     options.append((_DENY, None))
     return _question(text, "Write action", arguments, options)
@@ -146,7 +157,7 @@ def chosen_scope(outcome: Outcome, scopes: Sequence[Scope | None]) -> Scope | No
     if answer is None or answer.text is not None or len(answer.selected) != 1:
         return None
     (position,) = answer.selected
-    return scopes[position] if position < len(scopes) else None
+    return scopes[position] if 0 <= position < len(scopes) else None
 
 
 def why_not(outcome: Outcome) -> str:

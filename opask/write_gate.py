@@ -8,6 +8,8 @@ it is denied: the agent gets a tool error and stays read-only. Every verdict on 
 from __future__ import annotations
 
 import json
+import re
+import unicodedata
 from collections.abc import Collection, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -22,7 +24,7 @@ from opask.grants import Grants, Step
 from opask.outcomes import Answered, Cancelled, Skipped
 from opask.permissions import Allow, Deny, PermissionRequested
 from opask.prompter import Prompter, current_prompter
-from opask.proposals import LONGEST, Scope, chosen_scope, shown_arguments, why_not, write_question
+from opask.proposals import CANNOT_SHOW, Scope, chosen_scope, shown_arguments, why_not, write_question
 from opask.shell import DEFAULT, Profile, ReadOnly, classify, ready
 from opask.trace import trace_write
 
@@ -62,7 +64,7 @@ class WriteGate:
         self._profile = profile
         self._wait = wait
         self._protected = tuple(
-            {str(each) for path in protects for each in (path, path.absolute(), path.name)}
+            {_plain(str(each)) for path in protects for each in (path, path.absolute(), path.name)}
         )
         self._grants = Grants()
 
@@ -146,8 +148,9 @@ class WriteGate:
             return False
         try:
             text = json.dumps(arguments, ensure_ascii=False, default=str)
-        except (ValueError, RecursionError):
+        except (TypeError, ValueError, RecursionError):
             return True
+        text = _plain(text)
         return any(name in text for name in self._protected)
 
     async def _decide(
@@ -168,13 +171,13 @@ class WriteGate:
         if shown is None:
             self._trace(tool, step, call_id, None, source="headless_denied")
             return Deny(
-                f"This has more than {LONGEST} characters of arguments, which cannot be shown to the operator in full, so "
-                "it is denied. Do it in smaller steps.",
+                CANNOT_SHOW,
                 rule=_RULE,
             )
         question, scopes = write_question(finding.what, shown, finding.effect, finding.why)
         asked: Asked | None = None
         granted: Scope | None = None
+        life = self._grants.life(step.session_id)
         try:
             asked = await put(
                 self._prompter,
@@ -186,7 +189,7 @@ class WriteGate:
                 agent_id=step.agent_id,
             )
             chosen = chosen_scope(asked.outcome, scopes)
-            granted = None if chosen is None else self._grants.grant(step, chosen)
+            granted = None if chosen is None else self._grants.grant(step, chosen, life)
         finally:  # also where this is cancelled, as its turn is interrupted
             self._trace(tool, step, call_id, granted, source=_source(asked), asked=asked)
         if granted is None:
@@ -214,6 +217,11 @@ class WriteGate:
             scope=scope,
             source=source,
         )
+
+
+def _plain(text: str) -> str:
+    """Return a text without what a shell takes out of a name (quotes, backslashes), as some file systems compare it."""
+    return re.sub(r"\\\\\\n|[\\'\"]", "", unicodedata.normalize("NFC", text)).casefold()
 
 
 def _source(asked: Asked | None) -> Literal["operator", "headless_denied"]:

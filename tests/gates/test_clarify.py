@@ -110,6 +110,13 @@ async def test_a_record_of_other_questions_is_refused() -> None:
         lambda data: data.update(answers=[]),
         lambda data: data.update(answers=[{"selected": [0], "text": None}, None]),
         lambda data: data.update(questions=[1]),
+        lambda data: data.update(outcome="answered"),
+        lambda data: data.update(outcome="approved"),
+        lambda data: data.update(outcome=[]),
+        lambda data: data.update(by={}),
+        lambda data: data["questions"][0].update(question=5),
+        lambda data: data["questions"][0].update(multiSelect="yes"),
+        lambda data: data["questions"][0]["options"][0].update(label=None),
     ],
 )
 async def test_what_is_no_record_is_refused(spoil: Any) -> None:
@@ -118,6 +125,16 @@ async def test_what_is_no_record_is_refused(spoil: Any) -> None:
     spoil(data)
     with pytest.raises(GateError, match="no recorded clarification"):
         Clarification.from_json(data)
+
+
+async def test_a_record_that_does_not_fit_is_no_call() -> None:
+    """A replay that fails tells of no call, which would never return."""
+    heard: list[Event] = []
+    record = (await clarify(QUESTIONS)).to_json()
+    for recorded in (record, {}):
+        with pytest.raises(GateError):
+            await clarify(QUESTIONS[:1], recorded=recorded, tell=heard.append)
+    assert heard == []
 
 
 @pytest.mark.parametrize("count", [0, 5])

@@ -10,7 +10,7 @@ import anyio.to_thread
 import pytest
 from attrs import evolve
 
-from gate_operator import Operator, request
+from gate_operator import Operator, answer, request
 from opask.outcomes import Answered, Cancelled, Reply, Skipped, Unavailable
 from opask.permissions import Allow, Deny, PermissionOption
 from opask.permitting import OperatorPermits
@@ -44,6 +44,23 @@ async def test_allow_for_the_session_is_for_that_tool_in_that_session() -> None:
     assert isinstance(await permits(request("Edit", session_id="other")), Deny)
     permits.forget("s")
     assert isinstance(await permits(request("Edit")), Deny)
+
+
+async def test_a_yes_for_a_session_that_was_forgotten_is_for_the_call_alone() -> None:
+    """An answer that comes after its session was forgotten leaves nothing behind for the next one of that id."""
+    operator = Operator()
+    permits, found = OperatorPermits(operator), []
+
+    async def decide() -> None:
+        found.append(await permits(request("Edit")))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(decide)
+        (ask,) = await operator.until(1)
+        permits.forget("s")
+        operator.reply(ask, answer(ask, SESSION))
+    assert found == [Allow("allowed once")]
+    assert permits.remembered == frozenset()
 
 
 async def test_where_a_name_is_a_title_only_the_very_call_is_remembered() -> None:

@@ -156,6 +156,29 @@ async def test_a_yes_for_a_turn_that_is_over_opens_nothing() -> None:
     assert isinstance(await gate(request("Edit")), Deny)
 
 
+@pytest.mark.parametrize("label", [TURN, SESSION])
+@pytest.mark.parametrize("by_event", [True, False])
+async def test_a_yes_for_a_session_that_is_over_opens_nothing(label: str, by_event: bool) -> None:
+    """A late answer allows its call alone, though a session of the same id, with turns of the same names, has begun."""
+    operator = Operator()
+    gate, found = WriteGate(TOOLS, operator), []
+
+    async def decide() -> None:
+        found.append(await gate(request("Edit")))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(decide)
+        (ask,) = await operator.until(1)
+        if by_event:
+            gate.hear(SessionReady(session_id="s", questions=True))
+        else:
+            gate.end_session("s")
+        operator.reply(ask, answer(ask, label))
+    assert found == [Allow("write gate: action")]
+    operator.label = DENY
+    assert isinstance(await gate(request("Edit")), Deny)
+
+
 async def test_a_session_grant_is_that_sessions() -> None:
     """A grant for the session covers all its agents and turns; a new session of the same id begins with none."""
     operator = Operator(SESSION)
@@ -246,6 +269,73 @@ async def test_the_inbox_itself_is_asked_about_each_time() -> None:
     ):
         assert isinstance(await gate(each), Deny)
     assert isinstance(await gate(request("Edit")), Allow)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm /State/INBOX.sqlite",
+        "rm in''box.sqlite",
+        'rm "inb"ox.sqlite',
+        "rm inb\\ox.sqlite",
+        "rm inb\\\nox.sqlite",
+        "rm '/state'/x",
+    ],
+)
+async def test_the_inbox_is_known_however_a_shell_lets_it_be_written(command: str) -> None:
+    """Quotes, backslashes and the case of letters do not hide the inbox's files from the gate."""
+    gate = WriteGate(TOOLS, protects=(Path("/state/inbox.sqlite"), Path("/state/x")))
+    assert gate.finding("Bash", {"command": command}).effect == "external"
+
+
+def _circle() -> dict[str, Any]:
+    circle: dict[str, Any] = {}
+    circle["command"] = circle
+    return circle
+
+
+def _deep() -> list[Any]:
+    deep: list[Any] = []
+    for _ in range(50_000):
+        deep = [deep]
+    return deep
+
+
+@pytest.mark.parametrize(
+    "arguments", [_circle(), {"path": _deep()}, {"path": {(1, 2): "x"}}], ids=["circle", "deep", "key"]
+)
+@pytest.mark.parametrize("tool", ["Edit", "Bash", "Unheard"])
+async def test_arguments_that_cannot_be_shown_in_full_are_denied(
+    tool: str, arguments: dict[str, Any]
+) -> None:
+    """Arguments that nobody could read whole are denied with a reason and traced, and nobody is asked."""
+    operator = Operator(SESSION)
+    gate = WriteGate(TOOLS, operator, protects=(Path("/state/inbox.sqlite"),))
+    with traced() as rows:
+        verdict = await gate(request(tool, arguments))
+    assert isinstance(verdict, Deny)
+    assert "cannot be shown" in verdict.reason
+    assert operator.asks == []
+    assert [row["source"] for row in rows] == ["headless_denied"]
+
+
+async def test_a_huge_name_leaves_the_question_readable() -> None:
+    """A tool's name, and what makes it a write, are cut in the question; they cannot push the arguments away."""
+    operator = Operator(DENY)
+    tools = TOOLS.with_names(writes=("x" * 100_000,))
+    await WriteGate(tools, operator)(request("x" * 100_000, {"path": "kept"}))
+    await WriteGate(tools, operator)(request("Unheard " + "y" * 100_000, {"path": "kept"}))
+    for ask in operator.asks:
+        assert len(ask.questions[0].text) < 1000
+        assert "  path: kept" in ask.questions[0].text
+
+
+@pytest.mark.parametrize(
+    "tool", ["read", "Read ", " Read", "READ", "Re\u0430d", "mcp__x__Read", "Read\u200b", "NotebookRead"]
+)
+def test_a_near_miss_of_a_read_is_no_read(tool: str) -> None:
+    """Only the exact spelling of a tool that reads is one."""
+    assert WriteGate(TOOLS).finding(tool, {"path": "a.txt"}).effect == "external"
 
 
 async def test_a_hosts_own_call_is_proposed() -> None:
