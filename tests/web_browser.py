@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from starlette.applications import Starlette
 
-from opask.inbox import Entry, InboxPrompter, SqliteStore, Store
+from opask.inbox import Entry, InboxPrompter, SqliteStore, State, Store
 from opask.outcomes import Outcome
 from opask.questions import Ask, Question
 from opask.surfaces.web import Auth, TokenAuth, application
@@ -33,12 +34,14 @@ else:
 
 
 __all__ = [
+    "INBOX",
     "TOKEN",
     "WAIT_S",
     "Stand",
     "Watch",
     "card_in",
     "chromium_path",
+    "drawn",
     "expect",
     "standing",
     "violations",
@@ -48,6 +51,9 @@ T = TypeVar("T")
 TOKEN = "the-token-of-the-browser-tests-0123456789ab"
 WAIT_S = 30
 """How long a test waits for an outcome before it fails; never how long one takes."""
+
+INBOX = "import('./page/inbox.js').then(({ borrow }) => borrow(new URL('./', location.href)))"
+"""An expression for a page: the promise of what it knows of the inbox."""
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 
@@ -66,6 +72,15 @@ def card_in(page: Page, name: str = "") -> Locator:
     expect(card).to_be_visible()
     expect(page.locator("[data-stirred]")).to_have_count(0)
     return card
+
+
+def drawn(page: Page, state: State) -> None:
+    """Let a page whose clock stands still draw, once it knows of an ask in that state."""
+    known = f"{INBOX}.then((inbox) => [...inbox.asks.values()].some((ask) => ask.state === '{state}'))"
+    until = time.monotonic() + WAIT_S
+    while not page.evaluate(known):
+        assert time.monotonic() < until, f"the page knows of no ask that is {state}"
+    page.clock.run_for(50)
 
 
 def violations(page: Page) -> list[str]:

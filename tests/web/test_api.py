@@ -270,6 +270,19 @@ async def test_of_many_asks_without_a_call_the_youngest_and_the_open_ones_are_gi
         tasks.cancel_scope.cancel()
 
 
+async def test_of_many_sessions_the_youngest_and_the_running_ones_are_listed(
+    site: Site, prompter: InboxPrompter
+) -> None:
+    """What has ended long ago is left out, and what runs never is."""
+    async with acting(prompter, "runs"):
+        for number in range(4):
+            async with acting(prompter, f"ended-{number}"):
+                pass
+        listed = (await site.get("/api/sessions", limit=2))["sessions"]
+        assert [each["id"] for each in listed] == ["runs", "ended-2", "ended-3"]
+        assert len((await site.get("/api/sessions"))["sessions"]) == 5
+
+
 async def prompter_flushed(site: Site) -> None:
     """Wait until what was appended before is in the store."""
     await site.store.leases()

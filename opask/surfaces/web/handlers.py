@@ -190,9 +190,12 @@ def _entry_response(entry: Entry) -> Response:
 # -- sessions ----------------------------------------------------------------------------------------------------------
 
 
-async def list_sessions(call: _Plain) -> Response:
+async def list_sessions(call: Call[models.EmptyBody, models.SessionsQuery]) -> Response:
     """List sessions."""
-    return JsonResponse({"sessions": [session_to_json(each) for each in await call.store.sessions()]})
+    sessions = await call.store.sessions()
+    ended = [each.id for each in sessions if not each.is_running]
+    left_out = set(ended[: max(0, len(ended) - call.query.limit)])
+    return JsonResponse({"sessions": [session_to_json(each) for each in sessions if each.id not in left_out]})
 
 
 async def show_session(call: _Plain) -> Response:

@@ -30,6 +30,7 @@ __all__ = [
     "NoQuery",
     "SessionBody",
     "SessionReply",
+    "SessionsQuery",
     "SessionsReply",
     "UpdateForm",
 ]
@@ -95,6 +96,14 @@ class AsksQuery(_Strict):
     session: str | None = Field(None, description="of this session alone")
     limit: int = Field(500, ge=1, le=1000, description="the youngest so many of them")
     before: int | None = Field(None, ge=1, description="of those with a lower `number`: reads on backwards")
+
+
+class SessionsQuery(_Strict):
+    """Which sessions."""
+
+    limit: int = Field(
+        1000, ge=1, le=10_000, description="those that run, and the youngest so many of the others"
+    )
 
 
 class EventsQuery(_Strict):

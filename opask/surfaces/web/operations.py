@@ -148,7 +148,7 @@ OPERATIONS: Final[tuple[Operation[Any, Any], ...]] = (
         "list_sessions",
         "List sessions, oldest first.",
         handlers.list_sessions,
-        query=models.NoQuery,
+        query=models.SessionsQuery,
         reply=models.SessionsReply,
     ),
     _get(

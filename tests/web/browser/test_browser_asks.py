@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import re
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
-from opask.outcomes import Answered, Cancelled, Skipped, TimedOut
+from opask.outcomes import Abandoned, Answered, Cancelled, Skipped, TimedOut
 from opask.questions import Answer
 from web_actors import question
-from web_browser import WAIT_S, Stand, card_in, expect
+from web_browser import WAIT_S, Stand, card_in, drawn, expect
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page, Route
+    from playwright.sync_api import Page, Request, Route
 
 pytestmark = pytest.mark.browser
 
@@ -151,6 +152,7 @@ def test_a_double_click_answers_one_card(stand: Stand, page: Page) -> None:
     page.clock.pause_at(page.evaluate("Date.now()") + 2000)
     above.get_by_role("button", name="Yes").click()
     assert isinstance(first.result(WAIT_S), Answered)
+    drawn(page, "delivered")
     expect(above).to_contain_text("Delivered")
     below.get_by_role("button", name="Yes").click()
     expect(below.get_by_role("alert")).to_contain_text("did not count")
@@ -222,3 +224,72 @@ def test_an_ask_nobody_answered_can_be_answered_later(stand: Stand, page: Page) 
     card.get_by_role("button", name="Answer with a follow-up prompt").click()
     card.get_by_role("button", name="SQLite").click()
     assert "Answer: SQLite" in card.get_by_label("The follow-up prompt").input_value()
+
+
+@pytest.mark.parametrize("twice", ["clicks", "a held key"])
+def test_an_answer_is_sent_once(stand: Stand, page: Page, twice: str) -> None:
+    """A double click, or a key that is held down, answers the card it began on and no other, once."""
+    sent: list[str] = []
+
+    def hear(request: Request) -> None:
+        if request.method == "POST":
+            sent.append(request.url)
+
+    page.on("request", hear)
+    actor = stand.begin()
+    outcome = stand.asks(actor, DATABASE)
+    other = stand.asks(actor, PARTS)
+    card_in(page, "Parts")
+    option = card_in(page, "Database").get_by_role("button", name="SQLite")
+    if twice == "clicks":
+        option.dblclick()
+    else:
+        option.focus()
+        for _ in range(20):
+            page.keyboard.down("Enter")  # again without up: the browser repeats it
+        page.keyboard.up("Enter")
+    assert outcome.result(WAIT_S) == Answered((Answer((1,)),), "web")
+    expect(page.get_by_role("article", name="Delivered: Database")).to_be_visible()
+    assert [url.rpartition("/")[2] for url in sent] == ["answer"]
+    assert not other.done()
+
+
+def test_a_reload_while_an_answer_is_on_its_way(stand: Stand, page: Page) -> None:
+    """What was not sent before the page went is not an answer: the question is still there, and is answered then."""
+    outcome = stand.asks(stand.begin(), DATABASE)
+    card = card_in(page)
+    with page.expect_request("**/answer"):
+        page.route("**/answer", lambda route: None)  # on its way for ever
+        card.get_by_role("button", name="SQLite").click()
+    page.reload()
+    card_in(page)
+    assert not outcome.done()
+    page.unroute("**/answer")
+    card_in(page).get_by_role("button", name="PostgreSQL").click()
+    assert outcome.result(WAIT_S) == Answered((Answer((0,)),), "web")
+
+
+def test_the_agent_gives_up_as_the_operator_clicks(stand: Stand, page: Page) -> None:
+    """A click that comes just too late is refused; the card says why, and offers the answer for the next prompt."""
+    stand.begin()
+    ask = stand.puts(DATABASE, wait=timedelta(minutes=1), latest=timedelta(minutes=1))
+    card = card_in(page)
+
+    def too_late(route: Route) -> None:
+        stand.call(lambda: stand.store.settle(ask.id, Abandoned("agent")))
+        route.continue_()
+
+    page.route("**/answer", too_late)
+    card.get_by_role("button", name="SQLite").click()
+    article = page.get_by_role("article", name="No longer asked")
+    expect(article).to_contain_text("The agent stopped waiting")
+    article.get_by_role("button", name="follow-up prompt").click()
+    expect(article.get_by_label("The follow-up prompt")).to_have_value(re.compile("SQLite"))
+
+
+def test_the_browser_s_clock_is_wrong(stand: Stand, page: Page) -> None:
+    """Where the clocks of browser and server are an hour apart, the card shows the time that the server gives it."""
+    page.clock.install(time=datetime.now(UTC) + timedelta(hours=1))
+    page.reload()
+    stand.asks(stand.begin(), DATABASE, wait=timedelta(minutes=5))
+    expect(card_in(page).locator(".left")).to_have_text(re.compile("^[45]:.. left$"))

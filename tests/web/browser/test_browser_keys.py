@@ -9,7 +9,7 @@ import pytest
 from opask.outcomes import Answered, Skipped
 from opask.questions import Answer
 from web_actors import question
-from web_browser import WAIT_S, Stand, card_in, expect
+from web_browser import WAIT_S, Stand, card_in, drawn, expect
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -116,6 +116,7 @@ def test_typed_ahead_keys_do_not_count(stand: Stand, page: Page) -> None:
     page.clock.run_for(1000)
     page.keyboard.press("1")
     assert isinstance(first.result(WAIT_S), Answered)
+    drawn(page, "delivered")
     expect(page.get_by_role("article", name="First?")).to_contain_text("Delivered")
     page.keyboard.press("j")
     for _ in range(3):

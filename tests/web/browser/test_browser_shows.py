@@ -15,7 +15,7 @@ from opask.inert import inert, inert_line, shorten
 from opask.outcomes import Answered, TimedOut, Unavailable
 from opask.questions import Answer
 from web_actors import Actor, question
-from web_browser import WAIT_S, Stand, card_in, expect, violations
+from web_browser import INBOX, WAIT_S, Stand, card_in, expect, violations
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -250,3 +250,39 @@ def test_a_long_conversation_is_read_in_parts(stand: Stand, page: Page) -> None:
     expect(page.locator(".log").get_by_text("Tool 0", exact=True)).to_be_visible()
     expect(page.locator(".pinned .card")).to_have_count(1)
     assert not apart.done()
+
+
+def test_a_page_that_stays_open_keeps_a_bounded_past(stand: Stand, page: Page) -> None:
+    """Of thousands of asks that came and went the page knows the youngest, and all that are open."""
+    stand.asks(stand.begin(), DATABASE)
+    card_in(page)
+    held = page.evaluate(
+        f"""{INBOX}.then((inbox) => {{
+            const [open] = inbox.asks.values();
+            const past = (at) => ({{ ...open, id: `past-${{at}}`, state: "skipped", number: 10 + at, session_id: "s2" }});
+            inbox.learn(Array.from({{ length: 3000 }}, (_, at) => past(at)));
+            return [...inbox.asks.keys()];
+        }})"""
+    )
+    assert "past-2999" in held
+    assert "past-0" not in held
+    assert len(held) < 1000
+    expect(page.get_by_role("article", name="Waiting for you: Database")).to_have_count(1)
+
+
+def test_changes_that_come_together_are_drawn_together(stand: Stand, page: Page) -> None:
+    """A thousand changes before the next picture cost one drawing of each view."""
+    stand.asks(stand.begin(), DATABASE)
+    card_in(page)
+    drawn = page.evaluate(
+        f"""{INBOX}.then(async (inbox) => {{
+            let count = 0;
+            const measure = Element.prototype.getBoundingClientRect;
+            Element.prototype.getBoundingClientRect = function () {{ count += 1; return measure.call(this); }};
+            for (let at = 0; at < 1000; at += 1) inbox.dispatchEvent(new CustomEvent("change"));
+            await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+            Element.prototype.getBoundingClientRect = measure;
+            return count;
+        }})"""
+    )
+    assert 0 < drawn < 20

@@ -147,6 +147,64 @@ def test_a_cleared_session_is_gone(stand: Stand, page: Page) -> None:
     expect(other.get_by_role("article")).to_have_count(0)
 
 
+def test_a_session_that_is_cleared_elsewhere_says_so(stand: Stand, page: Page) -> None:
+    """Whoever has a session before them as it is cleared in another tab is told, and sees nothing of it any more."""
+    actor = stand.begin(title="Over and done")
+    stand.happens(actor, lambda agent: agent.says("First I look around."))
+    stand.asks(actor, DATABASE)
+    card_in(page).get_by_role("button", name="SQLite").click()
+    page.goto(f"{stand.url}#/session/{actor.session_id}")
+    expect(page.get_by_text("First I look around.")).to_be_visible()
+    stand.end_sessions()
+    stand.call(lambda: stand.store.clear_session(actor.session_id))
+    expect(page.get_by_role("alert").filter(has_text="This session was cleared")).to_be_visible()
+    expect(page.get_by_text("First I look around.")).to_have_count(0)
+    expect(page.get_by_role("article")).to_have_count(0)
+    expect(page.get_by_role("button", name="Clear…")).to_be_hidden()
+
+
+def test_a_conversation_is_cleared_while_it_runs(stand: Stand, page: Page) -> None:
+    """What was said before is gone, and what is said then is shown."""
+    actor = stand.begin()
+    stand.happens(actor, lambda agent: agent.says("First I look around."))
+    page.goto(f"{stand.url}#/session/{actor.session_id}")
+    expect(page.get_by_text("First I look around.")).to_be_visible()
+    stand.call(lambda: stand.store.clear_session(actor.session_id))
+    expect(page.get_by_text("First I look around.")).to_have_count(0)
+    stand.happens(actor, lambda agent: agent.says("Then I go on."))
+    expect(page.locator(".log")).to_have_text("Then I go on.")
+
+
+def test_an_answer_that_did_not_get_through_is_not_called_this_page_s(stand: Stand, page: Page) -> None:
+    """Where the server could not be reached and another surface answered, that is what the card says."""
+    outcome = stand.asks(stand.begin(), DATABASE)
+    card = card_in(page)
+    stand.stop()
+    card.get_by_role("button", name="SQLite").click()
+    expect(card).to_contain_text("nobody knows yet whether this was taken")
+    (entry,) = stand.entries()
+    stand.call(lambda: stand.store.resolve(entry.id, Answered((Answer((0,)),), "terminal")))
+    outcome.result(WAIT_S)
+    stand.serve()
+    expect(page.get_by_role("article")).to_contain_text("Answered in the terminal")
+
+
+def test_a_tab_that_could_not_read_what_there_is_reads_it_later(stand: Stand, page: Page) -> None:
+    """A second tab whose first look fails, and which is passed only changes, has everything once the server is back."""
+    stand.asks(stand.begin(), DATABASE)
+    card_in(page)
+    other = page.context.new_page()
+    other.route("**/api/asks?*", lambda route: route.abort())
+    other.goto(stand.url)
+    expect(other.locator(".connection")).to_have_text("Connected")
+    expect(other.get_by_role("article")).to_have_count(0)
+    other.unroute("**/api/asks?*")
+    stand.stop()
+    expect(other.locator(".connection")).to_contain_text("Reconnecting")
+    stand.serve()
+    card_in(other, "Waiting for you: Database")
+
+
 def test_an_expired_token_says_what_to_do(stand: Stand, page: Page) -> None:
     """A page whose token is no longer taken says that it is signed out, and how to come back."""
     stand.asks(stand.begin(), DATABASE)
@@ -155,7 +213,7 @@ def test_an_expired_token_says_what_to_do(stand: Stand, page: Page) -> None:
     stand.serve(token="another-token-that-this-page-does-not-have-0000")
     dialog = page.get_by_role("alertdialog")
     expect(dialog).to_contain_text("signed out")
-    expect(dialog).to_contain_text("Open the link again")
+    expect(dialog).to_contain_text("Open the newest link")
 
 
 def test_a_new_question_is_announced(stand: Stand, page: Page) -> None:

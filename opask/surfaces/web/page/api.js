@@ -51,7 +51,7 @@ export class Api {
 
   /** @returns {Promise<Session[]>} */
   async sessions() {
-    return (await this.#get("api/sessions")).sessions;
+    return (await this.#get("api/sessions?limit=200")).sessions;
   }
 
   /** @param {string} id @returns {Promise<Session>} */

@@ -4,6 +4,7 @@
 import { ApiError } from "./api.js";
 import { showCount } from "./badge.js";
 import { arrange, fill, h, say, setAttribute } from "./dom.js";
+import { oncePerFrame } from "./frames.js";
 import { shorten } from "./inert.js";
 import { borrow } from "./inbox.js";
 import { Keys } from "./keys.js";
@@ -23,7 +24,7 @@ const ENDED_SHOWN = 20;
 const CONNECTION = {
   connecting: "Connecting…",
   open: "Connected",
-  reconnecting: "Reconnecting… What you see may be old; nothing is lost.",
+  reconnecting: "Reconnecting… What you see may be old; time limits run on.",
   unauthorized: "",
 };
 
@@ -63,7 +64,7 @@ export class App {
       this.#locked,
       h("h2", { id: "locked-title" }, "This page is signed out"),
       h("p", {}, "Its token is no longer taken: the server was started with another, or the cookie is gone."),
-      h("p", {}, "Open the link again that ", h("code", {}, "opask serve"), " printed when it started. Questions wait until then."),
+      h("p", {}, "Open the newest link that ", h("code", {}, "opask serve"), " or the run printed. What you wrote stays; time limits run on."),
       h("div", { class: "actions" }, h("button", { type: "button", class: "primary", onclick: () => location.reload() }, "Try again")),
     );
     root.append(
@@ -98,7 +99,7 @@ export class App {
   /** Show the view that the address names, and follow the inbox. */
   start() {
     const inbox = this.#inbox;
-    inbox.addEventListener("change", () => this.#draw());
+    inbox.addEventListener("change", oncePerFrame(() => this.#draw()));
     inbox.addEventListener("connection", () => this.#draw());
     const hear = (/** @type {string} */ type, /** @type {(ask: Ask) => void} */ tell) =>
       inbox.addEventListener(type, (event) => tell(/** @type {CustomEvent<Ask>} */ (event).detail));

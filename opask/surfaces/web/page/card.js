@@ -224,10 +224,12 @@ export class Card {
     form.tell("");
     try {
       await act();
+      this.#redraw();
       if (kind !== "answered") form.draft.discard();
       this.#stage.decided(this.#stage.inbox.asks.get(this.#ask.id) ?? this.#ask, kind);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
+      this.#redraw();
       if (this.#ask.state === "pending") form.retract();
       form.tell(
         this.#ask.state === "pending" && error.code === "unreachable"
@@ -237,6 +239,12 @@ export class Card {
     } finally {
       form.busy = false;
     }
+  }
+
+  /** Show at once what was learnt of the ask, so that nothing is pressed in between. */
+  #redraw() {
+    const ask = this.#stage.inbox.asks.get(this.#ask.id);
+    if (ask && ask !== this.#ask) this.#stage.change(() => this.update(ask));
   }
 
   /** @param {Event} event */

@@ -12,12 +12,14 @@ import { isOpen } from "./types.js";
 
 const KINDS = ["snapshot", "entry", "session", "cleared"];
 const TYPING_EVERY_MS = 10_000;
+const KEPT_CLOSED = 500; // asks that are over and in no session that is shown
 
 /**
  * The asks and sessions of one inbox.
  *
  * Events: `change` after anything changed, and `connection`; with the ask as `detail`: `asked` when one came in while the
- * page was open, `closed` when one is no longer pending, `settled` when it is known whether an answer was delivered.
+ * page was open, `closed` when one is no longer pending, `settled` when it is known whether an answer was delivered;
+ * and `cleared` with the id of a session whose conversation was cleared.
  */
 export class Inbox extends EventTarget {
   /** @type {Map<string, Ask>} */
@@ -29,6 +31,8 @@ export class Inbox extends EventTarget {
   /** Whether the first snapshot has come. */
   ready = false;
   #storeId = "";
+  /** How many show a session. @type {Map<string, number>} */
+  #held = new Map();
   #feed;
   /** Ids of asks that were decided in this page. @type {Set<string>} */
   #mine = new Set();
@@ -85,6 +89,20 @@ export class Inbox extends EventTarget {
     for (const ask of asks) this.#put(ask);
     for (const session of sessions) this.#putSession(session);
     this.#changed();
+  }
+
+  /**
+   * Keep what is known of a session's asks as long as it is shown.
+   * @param {string} sessionId
+   * @returns {() => void} what ends it
+   */
+  hold(sessionId) {
+    this.#held.set(sessionId, (this.#held.get(sessionId) ?? 0) + 1);
+    return () => {
+      const left = (this.#held.get(sessionId) ?? 1) - 1;
+      if (left) this.#held.set(sessionId, left);
+      else this.#held.delete(sessionId);
+    };
   }
 
   // -- what the operator does: each rejects with an ApiError, and then the ask stays as the server says -------------
@@ -148,11 +166,13 @@ export class Inbox extends EventTarget {
     try {
       const [entries, sessions] = await Promise.all([this.api.asks({ state: "open", limit: 1000 }), this.api.sessions()]);
       this.#takeSnapshot({ entries, sessions });
+      this.#changed();
+      return true;
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       if (error.code === "unauthorized") this.#connected("unauthorized");
+      return false;
     }
-    this.#changed();
   }
 
   /** @param {Session} session */
@@ -176,6 +196,7 @@ export class Inbox extends EventTarget {
   #forget(sessionId) {
     this.sessions.delete(sessionId);
     for (const ask of this.asks.values()) if (ask.session_id === sessionId) this.asks.delete(ask.id);
+    this.dispatchEvent(new CustomEvent("cleared", { detail: sessionId }));
   }
 
   /** @param {Ask} ask */
@@ -183,9 +204,21 @@ export class Inbox extends EventTarget {
     const before = this.asks.get(ask.id);
     if (before && before.seq >= ask.seq) return;
     this.asks.set(ask.id, ask);
+    if (!before) this.#forgetOld();
     if (!before && ask.state === "pending" && this.ready) this.#tell("asked", ask);
     if (before?.state === "pending" && ask.state !== "pending") this.#tell("closed", ask);
     if (before?.state === "answered" && !isOpen(ask)) this.#tell("settled", ask);
+  }
+
+  /** Forget the oldest asks that are over, once there are many: the page may stay open for weeks. */
+  #forgetOld() {
+    if (this.asks.size < 2 * KEPT_CLOSED) return;
+    const closed = this.listed().filter((ask) => !isOpen(ask) && !this.#held.has(ask.session_id));
+    for (const { id } of closed.slice(0, -KEPT_CLOSED)) {
+      this.asks.delete(id);
+      this.#mine.delete(id);
+      this.#typed.delete(id);
+    }
   }
 
   /** @param {Connection} connection */
@@ -209,7 +242,7 @@ export class Inbox extends EventTarget {
     try {
       this.learn([await act()]);
     } catch (error) {
-      if (!(error instanceof ApiError && error.code === "unreachable")) this.#mine.delete(ask.id);
+      this.#mine.delete(ask.id); // where the server was not reached, nobody knows whose decision will stand
       if (error instanceof ApiError && error.ask) this.learn([error.ask]);
       if (error instanceof ApiError && error.code === "unauthorized") this.#connected("unauthorized");
       throw error;

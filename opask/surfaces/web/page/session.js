@@ -4,12 +4,13 @@
 import { ApiError } from "./api.js";
 import { arrange, h, say, setAttribute } from "./dom.js";
 import { Feed } from "./feed.js";
-import { inertLine, shorten } from "./inert.js";
+import { oncePerFrame } from "./frames.js";
+import { shorten } from "./inert.js";
 import { lines } from "./log.js";
 import { place } from "./place.js";
 import { everySecond } from "./ticker.js";
 import { isOpen } from "./types.js";
-import { sessionName, span } from "./wording.js";
+import { sentence, sessionName, span } from "./wording.js";
 
 /** @typedef {import("./types.js").Ask} Ask */
 /** @typedef {import("./types.js").Logged} Logged */
@@ -33,8 +34,9 @@ export class SessionView {
   /** What gives the part of the conversation before the one that was read. @type {number | null} */
   #before = null;
   #shown = SHOWN;
-  #drawing = 0;
+  #soon;
   #placed = false;
+  #wasCleared = false;
   /** @type {Feed | null} */
   #feed = null;
   #listening = new AbortController();
@@ -77,7 +79,14 @@ export class SessionView {
       this.#pinnedSection,
     );
     const { signal } = this.#listening;
+    this.#soon = oncePerFrame(() => signal.aborted || this.#draw());
+    signal.addEventListener("abort", cards.inbox.hold(id));
     cards.inbox.addEventListener("change", () => this.#soon(), { signal });
+    cards.inbox.addEventListener(
+      "cleared",
+      (event) => /** @type {CustomEvent<string>} */ (event).detail === id && this.#beginAnew(),
+      { signal },
+    );
     cards.inbox.addEventListener("connection", () => this.#reread(), { signal });
     document.addEventListener("visibilitychange", () => this.#follow(), { signal });
     signal.addEventListener("abort", everySecond(() => this.#head()));
@@ -89,7 +98,6 @@ export class SessionView {
   close() {
     this.#listening.abort();
     this.#feed?.close();
-    cancelAnimationFrame(this.#drawing);
   }
 
   async #read() {
@@ -116,8 +124,25 @@ export class SessionView {
       this.#showNow();
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      say(this.#note, inertLine(error.message));
+      const isGone = this.#wasCleared && error.code === "unknown_session";
+      say(this.#note, isGone ? "This session was cleared; its conversation and its cards are gone." : sentence(error.message));
     }
+  }
+
+  /** Show what there is of a session that was cleared meanwhile. */
+  #beginAnew() {
+    this.#wasCleared = true;
+    this.#feed?.close();
+    this.#feed = null;
+    this.#events = [];
+    this.#finished.clear();
+    this.#lines.clear();
+    this.#before = null;
+    this.#shown = SHOWN;
+    this.#askToClear(false);
+    setAttribute(this.#clear, "hidden", true);
+    this.#draw();
+    this.#read();
   }
 
   /** Read what could not be read while the server was away. */
@@ -147,13 +172,7 @@ export class SessionView {
     }
   }
 
-  #soon() {
-    if (!this.#drawing) this.#drawing = requestAnimationFrame(() => this.#draw());
-  }
-
   #draw() {
-    cancelAnimationFrame(this.#drawing);
-    this.#drawing = 0;
     const scroller = document.scrollingElement ?? document.documentElement;
     const atEnd = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR_END_PX;
     this.#cards.change(() => {
@@ -254,7 +273,7 @@ export class SessionView {
       this.#cards.inbox.learn(cardsOf(items));
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      say(this.#note, inertLine(error.message));
+      say(this.#note, sentence(error.message));
     } finally {
       this.#earlier.disabled = false;
     }
@@ -272,7 +291,7 @@ export class SessionView {
       location.hash = "#/";
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      say(this.#note, inertLine(error.message));
+      say(this.#note, sentence(error.message));
     }
   }
 }

@@ -18,6 +18,7 @@ export class SharedFeed {
   /** @type {Connection} */
   #connection = "connecting";
   #leads = false;
+  #isBehind = false;
   /** @type {BroadcastChannel | null} */
   #channel = null;
   #closing = new AbortController();
@@ -29,7 +30,8 @@ export class SharedFeed {
    * @param {(data: any, id: string) => void} options.onMessage may be told the same twice
    * @param {(connection: Connection) => void} options.onConnection
    * @param {() => Promise<boolean>} options.check tells whether the server still takes this page's cookie
-   * @param {() => void} options.catchUp reads what there is by now, in a tab that is passed only what changes
+   * @param {() => Promise<boolean>} options.catchUp reads what there is by now, in a tab that is passed only what changes;
+   *   tells whether that could be read
    */
   constructor({ url, kinds, onMessage, onConnection, check, catchUp }) {
     this.#name = `opask-feed ${url.href}`;
@@ -68,7 +70,7 @@ export class SharedFeed {
     const { held = [] } = await locks.query();
     if (this.#leads || !held.some((lock) => lock.name === this.#name)) return;
     this.#channel?.postMessage({ hello: true });
-    this.#catchUp();
+    await this.#follow();
   }
 
   /** Stop listening for good. */
@@ -90,6 +92,7 @@ export class SharedFeed {
   #hear({ data, id, connection, hello }) {
     if (!this.#leads) {
       if (connection) this.#onConnection(connection);
+      if (connection === "open" && this.#isBehind) this.#follow();
       if (data) this.#onMessage(data, id ?? "");
     } else if (hello) {
       // Who signed in anew in another tab signed this one in too.
@@ -100,6 +103,12 @@ export class SharedFeed {
 
   /** A tab that comes to the front may have slept, and heard nothing meanwhile. */
   #look() {
-    if (!this.#leads && document.visibilityState === "visible") this.#catchUp();
+    if (!this.#leads && document.visibilityState === "visible") this.#follow();
+  }
+
+  /** Read what was not passed on; where the server is away, once it is back. */
+  async #follow() {
+    this.#isBehind = false;
+    this.#isBehind = !(await this.#catchUp());
   }
 }

@@ -45,9 +45,11 @@ export class Cards {
     for (const card of this.#cards.values()) card.update(this.inbox.asks.get(card.ask.id) ?? card.ask);
   }
 
-  /** Forget the cards of asks that are gone. */
+  /** Forget the cards of asks that are gone, and those that are not shown: they are made again where they are needed. */
   prune() {
-    for (const [id] of this.#cards) if (!this.inbox.asks.has(id)) this.#cards.delete(id);
+    for (const [id, card] of this.#cards) {
+      if (!this.inbox.asks.has(id) || !(card.element.isConnected || card.begun)) this.#cards.delete(id);
+    }
   }
 
   /** Move the focus to the card after or before the one that has it. @param {number} step 1 or -1 */

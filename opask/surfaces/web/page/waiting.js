@@ -3,6 +3,7 @@
 
 import { ApiError } from "./api.js";
 import { arrange, h, setAttribute } from "./dom.js";
+import { oncePerFrame } from "./frames.js";
 
 /** @typedef {import("./types.js").Ask} Ask */
 
@@ -41,7 +42,8 @@ export class Waiting {
     this.lately = lately;
     this.element = h("div", { class: "waiting" }, this.#list, this.#empty, this.#closedSection);
     const { signal } = this.#listening;
-    cards.inbox.addEventListener("change", () => this.draw(), { signal });
+    const soon = oncePerFrame(() => signal.aborted || this.draw());
+    cards.inbox.addEventListener("change", soon, { signal });
     cards.inbox.addEventListener(
       "closed",
       (event) => this.#linger(/** @type {CustomEvent<Ask>} */ (event).detail.id),
