@@ -348,8 +348,8 @@ class ClaudeConversation:
         if self._prompted or not self._prompt_given:
             given = "was given in the argv" if self._prompt_given else "goes on stdin as plain text"
             raise LaunchError(
-                f"{RUNTIME}: this process takes one prompt, which {given}; launch with --input-format stream-json to "
-                "prompt it in messages",
+                f"{RUNTIME}: this process takes one prompt, which {given}; launch with --input-format stream-json "
+                "--output-format stream-json --verbose to prompt it in messages",
                 runtime=RUNTIME,
                 what="--input-format",
             )
