@@ -54,9 +54,10 @@ class UnknownRuntimeError(AdapterError):
 
     def __init__(self, runtime: str, known: tuple[str, ...]) -> None:
         listed = ", ".join(known) or "none"
+        generic = ", or take 'acp' where it speaks that" if "acp" in known else ""
         super().__init__(
             f"no adapter for runtime {runtime!r} is installed (installed: {listed}); "
-            "install a package that registers it in the entry-point group 'opask'"
+            f"install a package that registers it in the entry-point group 'opask'{generic}"
         )
         self.runtime = runtime
         self.known = known

@@ -595,6 +595,16 @@ async def test_a_missing_program_is_named(program: str) -> None:
     assert session.log == []
 
 
+async def test_what_is_no_program_is_told_from_what_is_missing(tmp_path: Path) -> None:
+    """A file that is there and cannot be run is an error that says so, and so is a folder."""
+    (tmp_path / "notes.txt").touch(mode=0o600)
+    for name in ("notes.txt", "."):
+        with pytest.raises(
+            RuntimeUnavailableError, match=r"fake: '\./.+' cannot be run by this user; give the path"
+        ):
+            await run(FakeSession(), evolve(plan(""), argv=(f"./{name}",)), "go", cwd=tmp_path)
+
+
 async def test_a_program_is_looked_up_where_it_will_run(tmp_path: Path) -> None:
     """A relative path is relative to the runtime's folder, a name is on the PATH of its environment."""
     program = tmp_path / "program"

@@ -30,7 +30,9 @@ _WAIT_S = 300.0
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument(
-        "runtime", metavar="RUNTIME", help="the runtime, such as claude; `opask routes` lists them"
+        "runtime",
+        metavar="RUNTIME",
+        help="the runtime: claude, kimi, kimi-cli, omp, or acp for any agent that speaks it; see `opask routes`",
     )
     parser.add_argument(
         "prompt",

@@ -124,8 +124,11 @@ async def _spawn(
     runtime, program = session.adapter.runtime, plan.argv[0]
     if not _is_there(program, plan.env, cwd):
         where = "" if "/" in program else " on the PATH"
+        wrong = f"there is no program {program!r}{where}; install it, or give its path"
+        if "/" in program and os.path.lexists(os.path.join(cwd or ".", program)):  # noqa: ASYNC240, PTH118 - at once
+            wrong = f"{program!r} cannot be run by this user; give the path of a program"
         raise RuntimeUnavailableError(
-            f"{runtime}: there is no program {program!r}{where}; install it, or give its path",
+            f"{runtime}: {wrong}",
             runtime=runtime,
             what=program,
         )

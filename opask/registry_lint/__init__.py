@@ -111,6 +111,7 @@ def lint(
 
 def _unreadable(path: Path, fault: tuple[str | None, str | None, str]) -> Finding:
     row, _, message = fault
+    message = message.removeprefix(f"{path.name}: ")  # which a finding says by itself
     return Finding(_SCHEMA, "error", row or path.name, message, "docs/registry.md explains every field")
 
 

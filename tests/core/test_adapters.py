@@ -90,7 +90,7 @@ def test_an_unknown_runtime_lists_the_installed_ones(install: Install) -> None:
     assert caught.value.known == installed_runtimes()
     assert str(caught.value) == (
         f"no adapter for runtime 'made-down' is installed (installed: {', '.join(installed_runtimes())}); "
-        "install a package that registers it in the entry-point group 'opask'"
+        "install a package that registers it in the entry-point group 'opask', or take 'acp' where it speaks that"
     )
 
 
