@@ -865,6 +865,13 @@ WRITES += [
     "sort x\u00e0-ox",
     "sort x\u0105-ox",
     "sed -e -5e",
+    # Arithmetic to zsh and ksh, of which a subscript runs commands.
+    "printf %d 'a[$(touch x)]'",
+    "printf '%s %5d' x PATH=1",
+    'printf "%x" "$X"',
+    "printf '%*s' 'a[$(touch x)]' x",
+    "exit 'a[$(touch x)]'",
+    "exit PATH=1",
     "[[ " + "! " * 4000 + "x ]]",
     "[ " + "! " * 4000 + "x ]",
 ]

@@ -13,6 +13,7 @@ from opask.shell.values import Command, Word
 __all__ = [
     "check_command",
     "check_date",
+    "check_exit",
     "check_find",
     "check_printf",
     "check_sed",
@@ -36,6 +37,7 @@ _WITH_VALUE: Final = _names(
 )
 _VALUE: Final = re.compile(r"(?:[^-]|-\d).*|-[ugo]?[=+-]?[rwx]+|", re.DOTALL)
 _DIRECTIVE: Final = re.compile(r"%(?:[-+ #0']*(?:\*|\d+)?(?:\.(?:\*|\d+)?)?[diouxXfeEgGsbqca]|%)")
+_NO_EXPRESSION: Final = re.compile(r"[-+]?[\w. ]*")  # zsh and ksh evaluate others: `a[$(cmd)]`, `PATH=1`
 _VERSION: Final = frozenset({"--version", "-V", "-version"})
 _SED: Final = Command(
     "nEre:uzs", "quiet silent regexp-extended expression= unbuffered null-data posix sandbox separate"
@@ -68,7 +70,27 @@ def check_printf(words: Sequence[Word]) -> str | None:
         words = words[1:]
     if not words or not words[0].is_fixed or words[0].text.startswith("-"):
         return "is no plain format"
-    return "has a directive that may set a variable" if "%" in _DIRECTIVE.sub("", words[0].text) else None
+    if "%" in _DIRECTIVE.sub("", words[0].text):
+        return "has a directive that may set a variable"
+    takes_number = any(map(_is_numeric, _DIRECTIVE.findall(words[0].text)))
+    if takes_number and not all(map(_is_no_expression, words[1:])):
+        return "may be an arithmetic expression to some shells; use %s"
+    return None
+
+
+def _is_numeric(directive: str) -> bool:
+    return "*" in directive or directive[-1] not in "sbqc%"
+
+
+def _is_no_expression(word: Word) -> bool:
+    return word.is_fixed and _NO_EXPRESSION.fullmatch(word.text) is not None
+
+
+def check_exit(words: Sequence[Word]) -> str | None:
+    """Look at the words of exit: one plain number, which some shells would evaluate."""
+    if not words or (len(words) == 1 and words[0].is_fixed and re.fullmatch(r"\d{1,3}", words[0].text)):
+        return None
+    return "is no plain number"
 
 
 def check_sed(words: Sequence[Word]) -> str | None:

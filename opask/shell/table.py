@@ -13,6 +13,7 @@ from opask.shell.git import check_git
 from opask.shell.programs import (
     check_command,
     check_date,
+    check_exit,
     check_find,
     check_printf,
     check_sed,
@@ -67,7 +68,7 @@ _COMMANDS: Final = {
         "no-dereference separate-dirs si summarize threshold= time=? exclude= exclude-from= one-file-system null"),
     "echo": Command(check=lambda words: None),
     "egrep": _GREP,
-    "exit": Command(operands=1),
+    "exit": Command(check=check_exit),
     "expand": Command("it:", "initial tabs=", harmless=True),
     "false": _NOTHING,
     "fd": Command("HIuUsigLpae:t:E:d:S:1qF0j:c:", "hidden no-ignore unrestricted case-sensitive ignore-case glob follow "
