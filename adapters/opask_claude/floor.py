@@ -78,6 +78,11 @@ TOOLS: Final = Tools(
 )
 """What the built-in tools change; of those that are not here, nothing is known."""
 
+# Variables under which there is no telling what a call does before it runs.
+_UNGATED: Final = {
+    "CLAUDE_CODE_SIMPLE": "runs no hooks, and so no write gate",
+    "CLAUDE_AGENT_SDK_MCP_NO_PREFIX": "lets a tool of an MCP server go by the name of one that only reads",
+}
 _SKIPS: Final = ("--dangerously-skip-permissions", "--allow-dangerously-skip-permissions")
 _UNASKED: Final = frozenset({"bypassPermissions", "acceptEdits", "auto"})
 _GIT: Final = {"core.fsmonitor": "false", "safe.bareRepository": "explicit"}
@@ -105,11 +110,9 @@ def without_bypass(
             )
     if line.has("--bare"):
         raise refuse("--bare runs no hooks, and so no write gate; leave it out", "--bare")
-    simple = env.get("CLAUDE_CODE_SIMPLE", "").strip().lower()
-    if simple not in ("", "0", "false", "no", "off"):
-        raise refuse("CLAUDE_CODE_SIMPLE runs no hooks, and so no write gate; unset it", "CLAUDE_CODE_SIMPLE")
-    for value in line.values("--settings"):
-        _check_settings(value, refuse)
+    for name, why in _UNGATED.items():
+        if env.get(name, "").strip().lower() not in ("", "0", "false", "no", "off"):
+            raise refuse(f"{name} {why}; unset it", name)
     for option in _SKIPS:
         line = line.without(option)
     if line.last("--permission-mode") in _UNASKED:

@@ -120,6 +120,7 @@ def test_the_guard_of_git_keeps_what_is_there() -> None:
         ((*CONTROL, "--settings=[1]", "--settings={}"), {}, "--settings"),
         (CONTROL, {"CLAUDE_CODE_SIMPLE": "1"}, "CLAUDE_CODE_SIMPLE"),
         (CONTROL, {"CLAUDE_CODE_SIMPLE": "whatever"}, "CLAUDE_CODE_SIMPLE"),
+        (CONTROL, {"CLAUDE_AGENT_SDK_MCP_NO_PREFIX": "1"}, "CLAUDE_AGENT_SDK_MCP_NO_PREFIX"),
     ],
 )
 def test_a_launch_over_which_the_gate_cannot_stand_is_refused(
