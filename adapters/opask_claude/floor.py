@@ -113,6 +113,8 @@ def without_bypass(
     for name, why in _UNGATED.items():
         if env.get(name, "").strip().lower() not in ("", "0", "false", "no", "off"):
             raise refuse(f"{name} {why}; unset it", name)
+    for value in line.values("--settings"):
+        _check_settings(value, refuse)
     for option in _SKIPS:
         line = line.without(option)
     if line.last("--permission-mode") in _UNASKED:
