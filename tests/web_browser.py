@@ -155,6 +155,12 @@ class Stand:
         """Stop the web surface; the host goes on."""
         self._server.close()
 
+    def remove_inbox(self) -> None:
+        """Delete the inbox's files while they are in use."""
+        for file in self._path.parent.glob(f"{self._path.name}*"):
+            if file.is_file():
+                file.unlink()
+
     @property
     def url(self) -> str:
         """The page's address."""

@@ -337,3 +337,16 @@ async def test_a_thousand_readers_are_told_and_the_server_stays_up() -> None:
             tasks.cancel_scope.cancel()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def test_a_feed_of_a_failed_inbox_is_refused(tmp_path: Path) -> None:
+    """Where the inbox's file is gone a feed is refused with a status that says so, and does not begin."""
+    path = tmp_path / "inbox.db"
+    async with SqliteStore(path) as opened, sited(opened) as site:
+        path.unlink()
+        with anyio.fail_after(30):
+            while (await site.client.get("/api/asks")).status_code == 200:
+                pass
+        response = await site.client.get("/api/feed")
+        assert response.status_code == 503
+        assert response.json()["error"]["code"] == "inbox_unavailable"

@@ -269,6 +269,9 @@ async def watch_inbox(call: Call[models.EmptyBody, models.FeedQuery]) -> ASGIApp
     """Stream the inbox's changes."""
     last = call.query.last if call.last_id is None else call.last_id
     feeds, watches = call.backend.feeds, call.query.watch == "1"
+    await (
+        call.store.leases()
+    )  # of an inbox that has failed a status tells, where a feed that ends at once does not
 
     async def stream(scope: Scope, receive: Receive, send: Send) -> None:
         await feeds.inbox(receive, send, last=last, watches=watches)

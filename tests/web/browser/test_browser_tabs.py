@@ -205,6 +205,18 @@ def test_a_tab_that_could_not_read_what_there_is_reads_it_later(stand: Stand, pa
     card_in(other, "Waiting for you: Database")
 
 
+def test_an_inbox_that_is_gone_is_told(stand: Stand, page: Page) -> None:
+    """Where the server is there and its inbox's file is not, the page says so, and never that it is connected."""
+    expect(page.locator(".connection")).to_have_text("Connected")
+    stand.remove_inbox()
+    connection = page.locator(".connection")
+    expect(connection).to_contain_text("The inbox cannot be used")
+    with page.expect_response("**/api/feed*") as answer:
+        pass
+    assert answer.value.status == 503
+    expect(connection).to_contain_text("was removed")
+
+
 def test_an_expired_token_says_what_to_do(stand: Stand, page: Page) -> None:
     """A page whose token is no longer taken says that it is signed out, and how to come back."""
     stand.asks(stand.begin(), DATABASE)

@@ -13,7 +13,7 @@ import { SessionView } from "./session.js";
 import { Cards } from "./stage.js";
 import { everySecond } from "./ticker.js";
 import { Waiting } from "./waiting.js";
-import { announcement, sessionName, span, standing } from "./wording.js";
+import { announcement, sentence, sessionName, span, standing } from "./wording.js";
 
 /** @typedef {import("./types.js").Ask} Ask */
 /** @typedef {import("./types.js").Session} Session */
@@ -142,7 +142,8 @@ export class App {
     say(this.#count, String(pending.length));
     setAttribute(this.#count, "hidden", pending.length === 0);
     setAttribute(this.#count, "aria-label", `${pending.length} waiting`);
-    say(this.#connection, CONNECTION[connection]);
+    const { trouble } = this.#inbox;
+    say(this.#connection, trouble ? `The inbox cannot be used: ${sentence(trouble)}` : CONNECTION[connection]);
     setAttribute(this.#connection, "data-connection", connection);
     if (connection === "unauthorized" && !this.#locked.open) this.#locked.showModal();
     else if (connection === "open") this.#locked.close();

@@ -30,6 +30,8 @@ export class Inbox extends EventTarget {
   connection = "connecting";
   /** Whether the first snapshot has come. */
   ready = false;
+  /** Why the server takes no feed, where it says so; empty otherwise. */
+  trouble = "";
   #storeId = "";
   /** How many show a session. @type {Map<string, number>} */
   #held = new Map();
@@ -224,15 +226,20 @@ export class Inbox extends EventTarget {
   /** @param {Connection} connection */
   #connected(connection) {
     this.connection = connection;
+    if (connection === "open") this.trouble = "";
     this.#tell("connection");
   }
 
   async #isWelcome() {
+    this.trouble = "";
     try {
       await this.api.sessions();
     } catch (error) {
-      return !(error instanceof ApiError && error.code === "unauthorized");
+      if (!(error instanceof ApiError)) throw error;
+      if (error.code === "unauthorized") return false;
+      if (error.code === "inbox_unavailable") this.trouble = error.message;
     }
+    this.#tell("connection");
     return true;
   }
 
