@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from opask.cli import UsageError
 from opask.cli.table import colour, is_coloured
 from opask.inert import inert_line
 from opask.registry import Registry, shipped_path
@@ -49,10 +50,15 @@ def run(args: argparse.Namespace) -> int:
 
     Returns:
         1 where one of the findings is an error, else 0.
+
+    Raises:
+        UsageError: there is no such file.
     """
     from opask.registry_lint import lint
 
     path: Path = args.file or shipped_path()
+    if not path.is_file():
+        raise UsageError(f"{path}: there is no such file; name a registry file")
     findings = lint(path, installed=_installed(path) if args.installed else None)
     errors = sum(finding.severity == "error" for finding in findings)
     if args.json:

@@ -28,6 +28,7 @@ from opask.inbox.sqlite_tables import SqliteTables
 __all__ = ["SqliteStore", "default_path"]
 
 T = TypeVar("T")
+_MAGIC: Final = b"SQLite format 3\0"  # what every SQLite file begins with
 _FOLDER_SUFFIX: Final = ".d"
 _BUSY_MS: Final = 10_000
 
@@ -130,6 +131,10 @@ class SqliteStore(LedgerStore):
         except FileExistsError:
             if not self.path.is_file():
                 raise InboxError(f"the inbox {self.path} is no file; name another") from None
+            with self.path.open("rb") as file:
+                begins = file.read(len(_MAGIC))
+            if begins and begins != _MAGIC:
+                raise InboxError(f"the inbox {self.path} is no database; name another file") from None
         self._folder = self.path.with_name(self.path.name + _FOLDER_SUFFIX)
         self._folder.mkdir(mode=0o700, exist_ok=True)
         found = self._folder.lstat()

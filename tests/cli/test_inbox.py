@@ -179,8 +179,9 @@ def test_a_file_that_is_no_inbox_is_told(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["inbox", "list", "--inbox", str(file)]) == 2
     err = capsys.readouterr().err
     assert len(err.splitlines()) == 1
-    assert "notes.txt" in err
+    assert err.endswith("notes.txt is no database; name another file\n")
     assert file.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [file]
 
 
 def test_the_users_own_inbox_is_the_default(

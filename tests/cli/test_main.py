@@ -196,3 +196,11 @@ os.execv(sys.executable, [sys.executable, "-m", "opask_main", *sys.argv[1:]])
     )
     assert (run.returncode, run.stderr) == (0, b"")
     assert (b"demo is done" in run.stdout) == (1 not in closed)
+
+
+def test_the_module_is_the_command() -> None:
+    """``python -m opask`` is the command line."""
+    done = subprocess.run(
+        [sys.executable, "-m", "opask", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("opask ")

@@ -195,7 +195,7 @@ def test_an_unknown_runtime_is_named_with_the_known(run: Run) -> None:
     [
         (["routes", "--no-versions"], 0, ""),
         (["registry", "check"], 0, ""),
-        (["registry", "check", "gone.toml"], 1, ""),
+        (["registry", "check", "gone.toml"], 2, "opask registry: gone.toml: there is no such file"),
         (["routes", "clod"], 2, "opask routes: the registry has no runtime 'clod'"),
         (["routes", "--registry", "gone.toml"], 2, "opask routes: gone.toml: cannot be read"),
         (["registry"], 2, "opask registry: the following arguments are required: COMMAND"),
