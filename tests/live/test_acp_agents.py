@@ -78,7 +78,7 @@ async def test_an_agent_that_is_not_known_is_not_run_unasked(agent: str, isolati
         assert stage_.exchanges == []
 
 
-@pytest.mark.parametrize("agent", ["kimi", "omp"])
+@pytest.mark.parametrize("agent", ["kimi", pytest.param("omp", marks=pytest.mark.long)])
 async def test_an_agent_that_is_not_known_asks_where_it_may(agent: str, isolation: Isolation) -> None:
     """With it the agent asks and gets its answer, and the run says what nobody knows of it; so does its first event."""
     case = case_of_agent(agent, isolation, program_of(agent))
