@@ -53,7 +53,7 @@ package: $(STAMP) ## build the wheel and the sdist into dist/
 	rm -rf dist
 	$(BIN)/python -m hatchling build -d dist
 
-bench: $(STAMP) ## run every benchmark and print its figures; ARGS="--json FILE" also writes them
+bench: $(STAMP) ## run every benchmark and print its figures; ARGS="--json FOLDER" also writes them
 	@found=; for script in benchmarks/bench_*.py; do \
 	    [ -f "$$script" ] || continue; \
 	    found=1; $(BIN)/python "$$script" $(ARGS) || exit 1; \

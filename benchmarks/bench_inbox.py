@@ -6,31 +6,26 @@ target is missed.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import itertools
 import json
-import os
-import platform
 import socket
 import sqlite3
 import sys
-import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import asdict
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import anyio
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+from anyio.from_thread import BlockingPortal
 
-from measuring import Figure, Interleaved, Target, table
+from measuring import Figure, Interleaved, Target
 from opask import Answer, Answered, Ask, Option, Question
 from opask.inbox import Entry, EntryChanged, MemoryStore, SqliteStore, Store, Update
 from programs import CALL, Controlled, spawned
+from reporting import command, in_a_folder
 
 _BLOCK = 20  # pairs of put and resolve in a sample
 _AT_ONCE = 200
@@ -215,45 +210,14 @@ def watchers(folder: Path, portal: BlockingPortal, rounds: int) -> Iterator[Figu
     )
 
 
-GROUPS: dict[str, Callable[[Path, BlockingPortal, int], Iterator[Figure]]] = {
-    "stores": stores,
-    "answers": answers,
-    "watchers": watchers,
-}
-
-
-def main() -> int:
-    """Measure, print, write."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--only", action="append", choices=GROUPS, help="this group; may be given again")
-    parser.add_argument("--rounds", type=int, default=100, help="pairs of samples (100)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
-    parser.add_argument("--check", action="store_true", help="exit with 1 where a target is missed")
-    options = parser.parse_args()
-    load = [os.getloadavg()[0]]
-    figures: list[Figure] = []
-    for name in options.only or GROUPS:
-        with (
-            tempfile.TemporaryDirectory(prefix="opask-bench-") as folder,
-            start_blocking_portal("asyncio") as portal,
-        ):
-            figures += GROUPS[name](Path(folder), portal, options.rounds)
-    load.append(os.getloadavg()[0])
-    print(table(figures))
-    print(
-        f"\n{platform.system()}, {os.cpu_count()} cores; load at the start {load[0]:.2f}, at the end {load[1]:.2f}"
-    )
-    if options.json:
-        report: dict[str, Any] = {
-            "load": load,
-            "figures": [asdict(figure) | {"met": figure.met} for figure in figures],
-        }
-        options.json.write_text(json.dumps(report, indent=1) + "\n")
-    missed = [figure for figure in figures if figure.met is False]
-    return 1 if options.check and missed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(
+        command(
+            __doc__ or "",
+            {
+                "stores": in_a_folder(stores),
+                "answers": in_a_folder(answers),
+                "watchers": in_a_folder(watchers),
+            },
+        )
+    )
