@@ -131,6 +131,7 @@ def answers(folder: Path, portal: BlockingPortal, rounds: int) -> Iterator[Figur
         watch = store.watch()
         waiting = stack.enter_context(Controlled("inbox_host.py", "bare", str(folder / "raw.db"), bell))
         rings = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+        stack.callback(rings.sendto, b".", bell)
 
         def ours() -> float:
             client.send(CALL(next(numbers)))
@@ -146,6 +147,7 @@ def answers(folder: Path, portal: BlockingPortal, rounds: int) -> Iterator[Figur
             return took
 
         def bare() -> float:
+            time.sleep(_CLICK_S)  # all that waits has fallen asleep, as there
             begin = time.perf_counter()
             raw.execute("BEGIN IMMEDIATE")
             raw.execute("UPDATE asks SET reply = ? WHERE id = 1", (str(next(numbers)),))
@@ -158,7 +160,6 @@ def answers(folder: Path, portal: BlockingPortal, rounds: int) -> Iterator[Figur
         turns.add("ours", ours)
         turns.add("bare", bare)
         turns.run(rounds)
-        rings.sendto(b".", bell)
     raw.close()
     yield Figure.of_pairs(
         "an answer, from its commit to the agent's tool result",

@@ -179,6 +179,7 @@ def answers(folder: Path, portal: BlockingPortal, rounds: int) -> Iterator[Figur
             return took
 
         def bare() -> float:
+            time.sleep(_CLICK_S)  # all that waits has fallen asleep, as there
             begin = time.perf_counter()
             raw.execute("BEGIN IMMEDIATE")
             raw.execute("UPDATE asks SET reply = ? WHERE id = 1", (str(next(numbers)),))
