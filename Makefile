@@ -25,9 +25,9 @@ help: ## list the targets
 demo: $(STAMP) ## ask two questions in this terminal and go on with the answers
 	@$(BIN)/opask demo
 
-# Many tests wait for processes: two at once use what a core leaves over. ARGS="-n 0" runs all in one process.
+# Most tests wait for processes: four at once keep two cores busy. ARGS="-n 0" runs all in one process.
 test: $(STAMP) ## run the tests; ARGS are handed to pytest
-	$(BIN)/python -m pytest -q -n auto --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -q -n 4 --dist worksteal $(ARGS)
 
 # Installs the Python packages that drive a browser into the environment; the browser itself is the system's.
 browser: $(BROWSER_STAMP) ## run the tests of the page in Chromium, which must be there
