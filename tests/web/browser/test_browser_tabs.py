@@ -255,6 +255,8 @@ def test_many_tabs_share_one_feed(stand: Stand, page: Page) -> None:
         expect(tab).to_have_title("(2) opask")
     card_in(tabs[-1], "Database").get_by_role("button", name="SQLite").click()
     first.result(WAIT_S)
+    # Once it is told here too: what moves under a key takes none.
+    expect(tabs[3].get_by_role("article", name="Delivered: Database")).to_have_count(1)
     card_in(tabs[3], "Name").get_by_label("In your own words").fill("Halyard")
     tabs[3].keyboard.press("Enter")
     assert second.result(WAIT_S) == Answered((Answer((), "Halyard"),), "web")
