@@ -102,10 +102,18 @@ def stores(folder: Path, portal: BlockingPortal, rounds: int) -> Iterator[Figure
     raw.close()
     against = "two sqlite3 transactions, WAL, synchronous=FULL"
     yield Figure.of_pairs(
-        "put and resolve", "ms", turns.pairs("file", "bare"), against=against, target=Target("ratio", 2)
+        "put and resolve, one after the other",
+        "ms",
+        turns.pairs("file", "bare"),
+        against=against,
+        target=Target("ratio", 2),
     )
     yield Figure.of_pairs(
-        f"the same, each of {_AT_ONCE} at once", "ms", turns.pairs("file at once", "bare"), against=against
+        f"the same, each of {_AT_ONCE} at once",
+        "ms",
+        turns.pairs("file at once", "bare"),
+        against=against,
+        target=Target("ratio", 2),
     )
     yield Figure.of_pairs("the same in memory", "ms", turns.pairs("memory", "bare"), against=against)
 
@@ -123,6 +131,11 @@ def answers(folder: Path, portal: BlockingPortal, rounds: int) -> Iterator[Figur
                 return update.entry
         raise AssertionError
 
+    async def resolve(ask_id: str) -> float:
+        begin = time.perf_counter()  # on the loop of the surface, as a click comes there
+        await store.resolve(ask_id, _REPLY)
+        return begin
+
     with contextlib.ExitStack() as stack:
         store = stack.enter_context(portal.wrap_async_context_manager(SqliteStore(folder / "shared.db")))
         host = stack.enter_context(Controlled("inbox_host.py", "opask", str(folder / "shared.db")))
@@ -137,11 +150,10 @@ def answers(folder: Path, portal: BlockingPortal, rounds: int) -> Iterator[Figur
             client.send(CALL(next(numbers)))
             entry = portal.call(pending, watch)
             time.sleep(_CLICK_S)
-            begin = time.perf_counter()
-            resolved = portal.start_task_soon(store.resolve, entry.id, _REPLY)
+            begun = portal.start_task_soon(resolve, entry.id)
             line = client.line()
-            took = (time.perf_counter() - begin) * 1000
-            resolved.result()
+            end = time.perf_counter()
+            took = (end - begun.result()) * 1000
             if b'"PostgreSQL"' not in line:
                 raise RuntimeError(f"not answered: {line[:300]!r}")
             return took
