@@ -128,6 +128,28 @@ def test_typed_ahead_keys_do_not_count(stand: Stand, page: Page) -> None:
     assert isinstance(second.result(WAIT_S), Answered)
 
 
+def test_a_key_counts_wherever_its_card_went(stand: Stand, page: Page) -> None:
+    """As a card moves under the hand no click in it counts, but Enter sends what is typed there: the focus did not move."""
+    page.clock.install()
+    actor = stand.begin()
+    first, second = stand.asks(actor, DATABASE), stand.asks(actor, NAME)
+    expect(page.get_by_role("article")).to_have_count(2)
+    page.clock.run_for(1000)
+    page.clock.pause_at(page.evaluate("Date.now()") + 1000)
+    name = page.get_by_role("article", name="Name")
+    name.get_by_label("In your own words").fill("Halyard")
+    entry = next(entry for entry in stand.entries() if entry.ask.questions[0].header == "Database")
+    stand.call(lambda: stand.store.resolve(entry.id, Answered((Answer((0,)),), "terminal")))
+    first.result(WAIT_S)
+    drawn(page, "delivered")
+    expect(name).to_have_attribute("data-stirred", "")
+    name.get_by_role("button", name="Skip").dispatch_event("click")
+    expect(page.get_by_role("alert").filter(has_text="did not count")).to_be_visible()
+    assert not second.done()
+    name.get_by_label("In your own words").press("Enter")
+    assert second.result(WAIT_S) == Answered((Answer((), "Halyard"),), "web")
+
+
 def test_the_keys_are_listed(stand: Stand, page: Page) -> None:
     """A question mark lists the keys, and Escape closes the list."""
     expect(page.get_by_text("Nothing waits for you")).to_be_visible()
