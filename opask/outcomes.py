@@ -23,6 +23,7 @@ __all__ = [
     "Skipped",
     "TimedOut",
     "Unavailable",
+    "reason_and_by",
 ]
 
 OutcomeKind: TypeAlias = Literal["answered", "skipped", "timed_out", "cancelled", "abandoned", "unavailable"]
@@ -154,3 +155,18 @@ class Sentences:
             "abandoned": self.abandoned,
         }
         return sentences[outcome.kind]
+
+
+def reason_and_by(outcome: Outcome) -> tuple[str | None, str | None]:
+    """Return why an ask ended without an answer, and who ended it; None where there is nothing to say."""
+    match outcome:
+        case Answered(by=by) | Skipped(by=by):
+            return None, by
+        case Unavailable(reason=reason):
+            return reason, None
+        case Cancelled(by=by):
+            return None, by
+        case TimedOut(after=after):
+            return f"no answer within {after.total_seconds():g} s", None
+        case Abandoned(reason=reason):
+            return reason, "agent" if reason == "agent" else None

@@ -10,7 +10,7 @@ from attrs import evolve
 from opask.adapters import Conversation
 from opask.bridge.publishing import Publisher
 from opask.events import AnswerRefused, Event, QuestionAsked, QuestionCorrelated, QuestionResolved
-from opask.outcomes import Abandoned, Answered, Cancelled, Outcome, Skipped, TimedOut, Unavailable
+from opask.outcomes import Answered, Outcome, reason_and_by
 from opask.questions import Ask
 from opask.trace import trace_asked, trace_settled
 from opask.wire import answers_to_wire, questions_to_wire
@@ -105,7 +105,7 @@ class AskReporter:
             answers = (
                 answers_to_wire(ask.questions, outcome.answers) if isinstance(outcome, Answered) else None
             )
-            reason, by = _reason_and_by(outcome)
+            reason, by = reason_and_by(outcome)
             resolved = QuestionResolved(
                 question_id=ask.id,
                 tool_call_id=ask.tool_call_id,
@@ -140,17 +140,3 @@ class AskReporter:
         except Exception:
             _logger.exception("the adapter failed on ask %s", ask.id)
             return []
-
-
-def _reason_and_by(outcome: Outcome) -> tuple[str | None, str | None]:
-    match outcome:
-        case Answered(by=by) | Skipped(by=by):
-            return None, by
-        case Unavailable(reason=reason):
-            return reason, None
-        case Cancelled(by=by):
-            return None, by
-        case TimedOut(after=after):
-            return f"no answer within {after.total_seconds():g} s", None
-        case Abandoned(reason=reason):
-            return reason, "agent" if reason == "agent" else None

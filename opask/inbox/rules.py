@@ -20,7 +20,16 @@ from opask.inbox.refusals import (
     WrongSessionError,
 )
 from opask.inert import shorten
-from opask.outcomes import Abandoned, Answered, Cancelled, Outcome, Skipped, TimedOut, Unavailable
+from opask.outcomes import (
+    Abandoned,
+    Answered,
+    Cancelled,
+    Outcome,
+    Skipped,
+    TimedOut,
+    Unavailable,
+    reason_and_by,
+)
 from opask.questions import check_answers
 
 __all__ = ["TRANSITIONS", "extended", "lost", "outcome_of", "resolved", "settled"]
@@ -220,15 +229,6 @@ def _must_be_pending(entry: Entry, now: datetime) -> None:
 
 
 def _why(outcome: Outcome) -> tuple[str | None, str | None]:
-    """Give the reason and who, of an outcome."""
-    match outcome:
-        case Answered(by=by) | Skipped(by=by):
-            return None, by
-        case Unavailable(reason=reason):
-            return reason, None
-        case Cancelled(by=by):
-            return None, by
-        case TimedOut(after=after):
-            return f"no answer within {after.total_seconds():g} s", None
-        case Abandoned(reason=reason):
-            return _ABANDONED[reason], "agent" if reason == "agent" else None
+    """Give the reason, in words for a person, and who, of an outcome."""
+    reason, by = reason_and_by(outcome)
+    return (_ABANDONED[outcome.reason] if isinstance(outcome, Abandoned) else reason), by
