@@ -9,11 +9,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import socket
-import sqlite3
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -21,28 +19,20 @@ from pathlib import Path
 import anyio
 from anyio.from_thread import BlockingPortal
 
+import waking
 from measuring import Figure, Interleaved, Target
 from opask import Answer, Answered, Ask, Option, Question
-from opask.inbox import Entry, EntryChanged, MemoryStore, SqliteStore, Store, Update
+from opask.inbox import MemoryStore, SqliteStore, Store
 from programs import CALL, Controlled, spawned
 from reporting import command, in_a_folder
 
 _BLOCK = 20  # pairs of put and resolve in a sample
 _AT_ONCE = 200
-_CLICK_S = 0.02  # an operator is no faster; the host has stored the question's event by then
 _WATCHERS = 1000
 _QUESTION = Question(
     "Which database should the service use?", "Database", (Option("PostgreSQL"), Option("SQLite"))
 )
 _REPLY = Answered((Answer((0,)),), "bench")
-
-
-def _raw(file: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(file, isolation_level=None)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("CREATE TABLE IF NOT EXISTS asks (id INTEGER PRIMARY KEY, ask TEXT, reply TEXT)")
-    return connection
 
 
 def _ask(number: int) -> Ask:
@@ -57,7 +47,7 @@ async def _joined(store: Store) -> str:
 def stores(folder: Path, portal: BlockingPortal, rounds: int) -> Iterator[Figure]:
     """Measure put and resolve against the two transactions that they are at the least."""
     numbers = itertools.count()
-    raw = _raw(folder / "raw.db")
+    raw = waking.raw_database(folder / "raw.db")
     body = json.dumps({"ask": "x" * 400})
 
     def bare() -> float:
@@ -120,16 +110,7 @@ def stores(folder: Path, portal: BlockingPortal, rounds: int) -> Iterator[Figure
 
 def answers(folder: Path, portal: BlockingPortal, rounds: int) -> Iterator[Figure]:
     """Measure from an answer's commit in one process to the tool result that another's agent reads."""
-    raw = _raw(folder / "raw.db")
-    raw.execute("INSERT OR REPLACE INTO asks VALUES (1, 'x', NULL)")
-    bell = f"{folder}/bell"
     numbers = itertools.count(100)
-
-    async def pending(watch: AsyncIterator[Update]) -> Entry:
-        async for update in watch:
-            if isinstance(update, EntryChanged) and update.entry.state == "pending":
-                return update.entry
-        raise AssertionError
 
     async def resolve(ask_id: str) -> float:
         begin = time.perf_counter()  # on the loop of the surface, as a click comes there
@@ -142,14 +123,11 @@ def answers(folder: Path, portal: BlockingPortal, rounds: int) -> Iterator[Figur
         client = stack.enter_context(spawned(host.ready["command"]))[0]
         client.list_tools()
         watch = store.watch()
-        waiting = stack.enter_context(Controlled("inbox_host.py", "bare", str(folder / "raw.db"), bell))
-        rings = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
-        stack.callback(rings.sendto, b".", bell)
 
         def ours() -> float:
             client.send(CALL(next(numbers)))
-            entry = portal.call(pending, watch)
-            time.sleep(_CLICK_S)
+            entry = portal.call(waking.pending, watch)
+            time.sleep(waking.CLICK_S)
             begun = portal.start_task_soon(resolve, entry.id)
             line = client.line()
             end = time.perf_counter()
@@ -158,28 +136,7 @@ def answers(folder: Path, portal: BlockingPortal, rounds: int) -> Iterator[Figur
                 raise RuntimeError(f"not answered: {line[:300]!r}")
             return took
 
-        def bare() -> float:
-            time.sleep(_CLICK_S)  # all that waits has fallen asleep, as there
-            begin = time.perf_counter()
-            raw.execute("BEGIN IMMEDIATE")
-            raw.execute("UPDATE asks SET reply = ? WHERE id = 1", (str(next(numbers)),))
-            raw.execute("COMMIT")
-            rings.sendto(b"!", bell)
-            waiting.heard()
-            return (time.perf_counter() - begin) * 1000
-
-        turns = Interleaved()
-        turns.add("ours", ours)
-        turns.add("bare", bare)
-        turns.run(rounds)
-    raw.close()
-    yield Figure.of_pairs(
-        "an answer, from its commit to the agent's tool result",
-        "ms",
-        turns.pairs("ours", "bare"),
-        against="commit, wake another process by a datagram, read there",
-        target=Target("ratio", 3),
-    )
+        yield waking.figure("an answer, from its commit to the agent's tool result", folder, ours, rounds)
 
 
 def watchers(folder: Path, portal: BlockingPortal, rounds: int) -> Iterator[Figure]:

@@ -13,24 +13,23 @@ import json
 import resource
 import selectors
 import socket
-import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 from anyio.from_thread import BlockingPortal
 
-from measuring import Figure, Interleaved, Target
+import waking
+from measuring import Figure, Interleaved
 from opask import Ask, Option, Question
-from opask.inbox import Entry, EntryChanged, SqliteStore, Update
+from opask.inbox import SqliteStore
 from programs import CALL, Controlled, spawned
 from reporting import command, in_a_folder
 
-_CLICK_S = 0.02  # an operator is no faster; the host has stored the question's event by then
 _PAGES = 1000
 _FILES = 4 * _PAGES
 _WAIT_S = 30.0
@@ -124,26 +123,9 @@ def _response(connection: socket.socket) -> bytes:
     return head
 
 
-def _raw(file: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(file, isolation_level=None)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("CREATE TABLE asks (id INTEGER PRIMARY KEY, ask TEXT, reply TEXT)")
-    connection.execute("INSERT INTO asks VALUES (1, 'x', NULL)")
-    return connection
-
-
 def answers(folder: Path, portal: BlockingPortal, rounds: int) -> Iterator[Figure]:
     """Measure from an answer's request to the tool result that the agent of another process reads."""
-    raw = _raw(folder / "raw.db")
-    bell = f"{folder}/bell"
     numbers = itertools.count(100)
-
-    async def pending(watch: AsyncIterator[Update]) -> Entry:
-        async for update in watch:
-            if isinstance(update, EntryChanged) and update.entry.state == "pending":
-                return update.entry
-        raise AssertionError
 
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(Server(folder / "shared.db"))
@@ -155,15 +137,12 @@ def answers(folder: Path, portal: BlockingPortal, rounds: int) -> Iterator[Figur
         page = Pages(server, 1)
         stack.callback(page.close)
         click = stack.enter_context(server.connected())
-        waiting = stack.enter_context(Controlled("inbox_host.py", "bare", str(folder / "raw.db"), bell))
-        rings = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
-        stack.callback(rings.sendto, b".", bell)
 
         def ours() -> float:
             client.send(CALL(next(numbers)))
-            entry = portal.call(pending, watch)
+            entry = portal.call(waking.pending, watch)
             page.hear(b'"state":"pending"')
-            time.sleep(_CLICK_S)
+            time.sleep(waking.CLICK_S)
             body = json.dumps({"session_id": entry.session_id, "answers": [{"selected": [0]}]})
             request = (
                 f"POST /api/asks/{entry.id}/answer HTTP/1.1\r\n{server.head}"
@@ -178,28 +157,7 @@ def answers(folder: Path, portal: BlockingPortal, rounds: int) -> Iterator[Figur
             page.hear(b'"state":"delivered"')
             return took
 
-        def bare() -> float:
-            time.sleep(_CLICK_S)  # all that waits has fallen asleep, as there
-            begin = time.perf_counter()
-            raw.execute("BEGIN IMMEDIATE")
-            raw.execute("UPDATE asks SET reply = ? WHERE id = 1", (str(next(numbers)),))
-            raw.execute("COMMIT")
-            rings.sendto(b"!", bell)
-            waiting.heard()
-            return (time.perf_counter() - begin) * 1000
-
-        turns = Interleaved()
-        turns.add("ours", ours)
-        turns.add("bare", bare)
-        turns.run(rounds)
-    raw.close()
-    yield Figure.of_pairs(
-        "an answer, from its request to the agent's tool result",
-        "ms",
-        turns.pairs("ours", "bare"),
-        against="commit, wake another process by a datagram, read there",
-        target=Target("ratio", 3),
-    )
+        yield waking.figure("an answer, from its request to the agent's tool result", folder, ours, rounds)
 
 
 def pages(folder: Path, portal: BlockingPortal, rounds: int) -> Iterator[Figure]:
