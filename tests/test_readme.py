@@ -79,9 +79,10 @@ def test_the_host_example_runs_as_it_stands(tmp_path: Path) -> None:
     shown = done.stdout.splitlines()
     assert "Which database?" in shown
     assert any("PostgreSQL" in line for line in shown)
-    events = re.findall(r"\b[a-z]+_[a-z]+\b", done.stdout)  # beside the prompt, where both came at once
-    assert {"session_ready", "question_asked", "question_resolved", "turn_ended"} <= set(events)
-    assert re.search(r"^(> )?answered$", done.stdout, re.MULTILINE)
+    # Two threads print: a line's end may come after the other one's word.
+    for event in ("session_ready", "question_asked", "question_resolved", "turn_ended"):
+        assert done.stdout.count(event) == 1
+    assert done.stdout.count("answered") == 1
 
 
 @pytest.mark.parametrize("path", re.findall(r"\]\(([^)#]+)\)", README))
