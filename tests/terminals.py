@@ -50,9 +50,7 @@ class Terminal:
 
     def pid(self) -> int:
         """Return the id of the program's process."""
-        pid = self._tmux(
-            "display-message", "-p", "#{pane_pid}"
-        ).strip()  # of the shell that tmux starts it by
+        pid = self._shell()
         while children := Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
             pid = children[0]
         return int(pid)
@@ -77,14 +75,24 @@ class Terminal:
                 return found
             assert time.monotonic() < end, f"no {pattern!r} without {without!r} in\n{screen}"
             time.sleep(0.02)
-            if not screen.strip():
-                self._tmux(
-                    "run-shell", "true"
-                )  # tmux at times waits for one more child before it tells of a death
+            if self._ended():
+                self._tmux("run-shell", "true")  # tmux misses a child's end at times, until another one ends
 
     def close(self) -> None:
         """End the terminal and what runs in it."""
         subprocess.run(["tmux", "-S", str(self._socket), "kill-server"], capture_output=True, check=False)
+
+    def _shell(self) -> str:
+        """Return the id of the shell that tmux starts the program by."""
+        return self._tmux("display-message", "-p", "#{pane_pid}").strip()
+
+    def _ended(self) -> bool:
+        """Tell whether the program is over and tmux has not noticed it yet."""
+        try:
+            stat = Path(f"/proc/{self._shell()}/stat").read_text()
+        except FileNotFoundError:
+            return False
+        return stat.rpartition(") ")[2].startswith("Z")
 
     def _tmux(self, *arguments: str) -> str:
         done = subprocess.run(
