@@ -25,6 +25,7 @@ from opask.inbox.hub import Hub
 from opask.inbox.ledger import Ledger
 from opask.inbox.refusals import InboxError
 from opask.inbox.sqlite_tables import SqliteTables
+from opask.inbox.tables import News
 from opask.inert import inert_line
 
 __all__ = ["Engine", "Job"]
@@ -221,24 +222,19 @@ class Engine:
                 jobs = [*(evolve(job, insists=not is_last) for job in put_off), *jobs]
             if jobs:
                 self._carry_out(jobs)
-            elif poll.poll(max(0.0, tick - time.monotonic()) * 1000):
-                self._hush()
-                self._guarded(self._look)
+            else:
+                ready = {ready for ready, _ in poll.poll(max(0.0, tick - time.monotonic()) * 1000)}
+                if self._wake_from.fileno() in ready:
+                    self._wake_from.recv(64)
+                if self._bell is not None and self._bell.socket.fileno() in ready:
+                    self._bell.hush()
+                    self._guarded(self._look)
             if time.monotonic() >= tick:
                 tick = time.monotonic() + _TICK_S
                 self._must_be_there()
                 self._try_again()
                 self._guarded(self._look)
                 self._guarded(self._sweep)
-
-    def _hush(self) -> None:
-        try:
-            while self._wake_from.recv(64):
-                pass
-        except BlockingIOError:
-            pass
-        if self._bell is not None:
-            self._bell.hush()
 
     def _guarded(self, step: Callable[[], object]) -> None:
         """Do what nobody waits for; it is tried again a second later."""
@@ -271,15 +267,19 @@ class Engine:
         self._must_be_there()
         writes = any(job.writes for job in jobs)
         results: list[tuple[Any, Exception | None]] = []
-        may_pass = False
+        may_pass = is_alone = False
+        version = 0
         try:
             self._connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
             try:
+                version = self._version()
+                is_alone = version == self._data_version
+                if not is_alone:
+                    self._tables.forget()
                 results.extend(self._outcome(job, alone=len(jobs) == 1) for job in jobs)
                 self._connection.execute("COMMIT")
             except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+                self._roll_back()
                 raise
         except Exception as error:
             fault = self._told(error, "written" if writes else "read")
@@ -288,7 +288,8 @@ class Engine:
             writes = False
         if writes:
             self._ringer.ring()
-            self._guarded(self._tell)  # first: a caller finds what it did in the hub, too
+            # First: a caller finds what it did in the hub, too.
+            self._guarded(self._tell_own if is_alone else lambda: self._tell(version))
         for job, (result, fault_) in zip(jobs, results, strict=True):
             if may_pass and job.insists:
                 _logger.warning("%s; it is tried again", fault_)
@@ -299,17 +300,23 @@ class Engine:
 
     def _outcome(self, job: Job, *, alone: bool) -> tuple[Any, Exception | None]:
         """Do a job; where it raises, what it wrote is taken back and the others' stays."""
-        if alone or not job.writes:
+        if not job.writes:
+            return self._done(job)
+        told = len(self._tables.news.changes)
+        if alone:
             result, error = self._done(job)
-            if error is not None and job.writes:
+            if error is not None:
                 self._connection.execute("ROLLBACK")
                 self._connection.execute("BEGIN")  # for the commit that follows
-            return result, error
-        self._connection.execute("SAVEPOINT job")
-        result, error = self._done(job)
+        else:
+            self._connection.execute("SAVEPOINT job")
+            result, error = self._done(job)
+            if error is not None:
+                self._connection.execute("ROLLBACK TO job")
+            self._connection.execute("RELEASE job")
         if error is not None:
-            self._connection.execute("ROLLBACK TO job")
-        self._connection.execute("RELEASE job")
+            self._tables.forget()
+            del self._tables.news.changes[told:]
         return result, error
 
     def _done(self, job: Job) -> tuple[Any, Exception | None]:
@@ -324,24 +331,40 @@ class Engine:
         """Tell the hub where another process has committed something."""
         version = self._version()
         if version != self._data_version:
-            self._data_version = version
-            self._tell()
+            self._tables.forget()
+            self._tell(version)
 
-    def _tell(self) -> None:
-        """Tell the hub what is new."""
+    def _tell_own(self) -> None:
+        """Tell the hub what was committed here, since nobody else has committed anything."""
+        news, self._tables.news = self._tables.news, News()
+        if news.changes and news.changes[0].seq != self._hub.last + 1:  # something could not be told before
+            self._tell(self._data_version)
+            return
+        self._hub.told(news.changes)
+        if news.logged:
+            self._hub.told(logged=news.logged)
+            self._position = self._tables.last_position()
+        if news.leases:
+            self._hub.told(leases=self._tables.find_leases())
+
+    def _tell(self, version: int) -> None:
+        """Tell the hub what is new, whoever committed it; it is all that there was at this version."""
+        self._tables.news = News()
         while True:
             changes = self._tables.find_changes(self._hub.last, _PAGE)
             if changes is None:
                 self._hub.restart(self._tables.last_seq())
                 break
             self._hub.told(changes)
+            for change in changes:
+                self._tables.keep(change)
             if len(changes) < _PAGE:
                 break
         # After what somebody may be waiting for.
-        logged = self._tables.logged_after(self._position)
-        if logged:
-            self._position = self._tables.last_position()
+        position = self._tables.last_position()
+        logged = self._tables.logged_after(self._position) if position != self._position else ()
         self._hub.told(logged=logged, leases=self._tables.find_leases())
+        self._position, self._data_version = position, version
 
     def _sweep(self) -> None:
         """Take in that hosts have died."""
@@ -349,14 +372,21 @@ class Engine:
             return
         self._connection.execute("BEGIN IMMEDIATE")
         try:
+            self._tables.forget()
+            version = self._version()
             self.ledger.sweep()
             self._connection.execute("COMMIT")
         except BaseException:
-            if self._connection.in_transaction:  # a full disk has ended it already
-                self._connection.execute("ROLLBACK")
+            self._roll_back()
             raise
         self._ringer.ring()
-        self._tell()
+        self._tell(version)
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:  # a full disk has ended it already
+            self._connection.execute("ROLLBACK")
+        self._tables.forget()
+        self._tables.news = News()
 
     def _version(self) -> int:
         version: int = self._connection.execute("PRAGMA data_version").fetchone()[0]

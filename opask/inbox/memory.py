@@ -24,6 +24,7 @@ from opask.inbox.entries import (
 from opask.inbox.hub import Hub
 from opask.inbox.ledger import Ledger, last_of, new_id, utc_now
 from opask.inbox.ledger_store import LedgerStore
+from opask.inbox.tables import News
 
 __all__ = ["MemoryStore"]
 
@@ -82,12 +83,9 @@ class MemoryStore(LedgerStore):
     def _run(self, operation: Callable[..., T], *args: Any) -> T:
         with self._lock:
             tables = self._tables
-            tables.logged.clear()
-            leases = tables.find_leases()
             result = operation(self._ledger, *args)
-            changes = tables.find_changes(self._hub.last, _KEPT_CHANGES) or ()
-            now_leased = tables.find_leases()
-            self._hub.told(changes, tuple(tables.logged), now_leased if now_leased != leases else None)
+            news, tables.news = tables.news, News()
+            self._hub.told(news.changes, news.logged, tables.find_leases() if news.leases else None)
             return result
 
 
@@ -118,7 +116,7 @@ class _MemoryTables:
         self._events: dict[str, list[LoggedEvent]] = {}
         self._leases: dict[str, Lease] = {}
         self._seq = self._floor = self._number = self._position = 0
-        self.logged: set[str] = set()
+        self.news = News()
 
     def add_host(self, host_id: str, /) -> None:
         self._hosts[host_id] = None
@@ -164,7 +162,7 @@ class _MemoryTables:
             self._open[entry.id] = None
         else:
             self._open.pop(entry.id, None)
-        self._changes.append(EntryChanged(entry.seq, entry))
+        self._changed(EntryChanged(entry.seq, entry))
         return entry
 
     def find_session(self, session_id: str, /) -> InboxSession | None:
@@ -183,7 +181,7 @@ class _MemoryTables:
     def save_session(self, session: InboxSession, /) -> InboxSession:
         session = evolve(session, seq=self._next_seq())
         self._sessions[session.id] = session
-        self._changes.append(SessionChanged(session.seq, session))
+        self._changed(SessionChanged(session.seq, session))
         return session
 
     def clear_session(self, session_id: str, /, *, forget: bool) -> int:
@@ -193,7 +191,7 @@ class _MemoryTables:
         if forget:
             self._sessions.pop(session_id, None)
         seq = self._next_seq()
-        self._changes.append(SessionCleared(seq, session_id))
+        self._changed(SessionCleared(seq, session_id))
         return seq
 
     def prune(self, before: datetime, /) -> int:
@@ -223,7 +221,7 @@ class _MemoryTables:
         for event in events:
             self._position += 1
             log.append(LoggedEvent(self._position, session_id, dict(event)))
-        self.logged.add(session_id)
+        self.news.logged.add(session_id)
 
     def find_events(self, session_id: str, after: int, limit: int | None, /) -> tuple[LoggedEvent, ...]:
         log = self._events.get(session_id, [])
@@ -232,12 +230,18 @@ class _MemoryTables:
 
     def save_lease(self, lease: Lease, /) -> None:
         self._leases[lease.id] = lease
+        self.news.leases = True
 
     def remove_lease(self, lease_id: str, /) -> None:
-        self._leases.pop(lease_id, None)
+        if self._leases.pop(lease_id, None) is not None:
+            self.news.leases = True
 
     def find_leases(self) -> tuple[Lease, ...]:
         return tuple(self._leases.values())
+
+    def _changed(self, change: Change) -> None:
+        self._changes.append(change)
+        self.news.changes.append(change)
 
     def _next_seq(self) -> int:
         self._seq += 1

@@ -6,7 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import evolve
 
@@ -31,37 +31,76 @@ from opask.inbox.forms import (
     time_from_json,
     time_to_json,
 )
+from opask.inbox.tables import News
 
 __all__ = ["SqliteTables"]
 
+T = TypeVar("T")
 _KEPT_CHANGES = 20_000
 _FIND_ENTRY = "SELECT number, seq, host_id, runtime, ask, status FROM entries WHERE "
 _NO_LIMIT = -1
+_KEPT_IN_MIND = 1000
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class SqliteTables:
-    """Implements `opask.inbox.tables.Tables` on one connection, in whichever transaction is open there."""
+    """Implements `opask.inbox.tables.Tables` on one connection, in whichever transaction is open there.
+
+    What was last written or read is kept in mind, and not read again, until `forget` is called.
+    """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
+        self.news = News()
         self._connection = connection
         self._run = connection.execute
+        self._hosts: tuple[str, ...] | None = None
+        self._entries: dict[str, Entry] = {}  # open ones
+        self._sessions: dict[str, InboxSession] = {}
+
+    def forget(self) -> None:
+        """Read everything anew: another connection has written, or what was written here is taken back."""
+        self._hosts = None
+        self._entries.clear()
+        self._sessions.clear()
+
+    def keep(self, change: Change) -> None:
+        """Keep in mind what the last change of something has made of it."""
+        if isinstance(change, SessionCleared):
+            self.forget()
+        elif isinstance(change, SessionChanged):
+            _put(self._sessions, change.session.id, change.session)
+        elif change.entry.is_open:
+            _put(self._entries, change.entry.id, change.entry)
+        else:
+            self._entries.pop(change.entry.id, None)
+
+    def _wrote(self, change: Change) -> None:
+        self.keep(change)
+        self.news.changes.append(change)
 
     def add_host(self, host_id: str, /) -> None:
         """Enter a host."""
         self._run("INSERT INTO hosts VALUES (?)", (host_id,))
+        self._hosts = None
 
     def remove_host(self, host_id: str, /) -> None:
         """Forget a host."""
         self._run("DELETE FROM hosts WHERE id = ?", (host_id,))
+        self._hosts = None
 
     def hosts(self) -> tuple[str, ...]:
         """Return the hosts."""
-        return tuple(host_id for (host_id,) in self._run("SELECT id FROM hosts"))
+        if self._hosts is None:
+            self._hosts = tuple(host_id for (host_id,) in self._run("SELECT id FROM hosts"))
+        return self._hosts
 
     # -- entries -----------------------------------------------------------------------------------------------------
 
     def find_entry(self, ask_id: str, /) -> Entry | None:
         """Return an entry."""
+        known = self._entries.get(ask_id)
+        if known is not None:
+            return known
         row = self._run(_FIND_ENTRY + "id = ?", (ask_id,)).fetchone()
         return None if row is None else _entry(row)
 
@@ -99,15 +138,26 @@ class SqliteTables:
 
     def save_entry(self, entry: Entry, /) -> Entry:
         """Write an entry and its change."""
-        status = _dumped(status_to_json(entry))
+        status = _encode(status_to_json(entry))
         seq = self._changed("entry", entry.id, status)
-        settled_at = time_to_json(entry.settled_at)
-        if entry.number:
+        number = entry.number or None
+        if number is None:
+            number = self._insert(entry, seq, status)
+        elif entry.is_open:  # as it was: no index is touched
             self._run(
-                "UPDATE entries SET seq = ?, state = ?, is_open = ?, settled_at = ?, status = ? WHERE number = ?",
-                (seq, entry.state, entry.is_open, settled_at, status, entry.number),
+                "UPDATE entries SET seq = ?, state = ?, status = ? WHERE number = ?",
+                (seq, entry.state, status, number),
             )
-            return evolve(entry, seq=seq)
+        else:
+            self._run(
+                "UPDATE entries SET seq = ?, state = ?, is_open = 0, settled_at = ?, status = ? WHERE number = ?",
+                (seq, entry.state, time_to_json(entry.settled_at), status, number),
+            )
+        entry = evolve(entry, number=number, seq=seq)
+        self._wrote(EntryChanged(seq, entry))
+        return entry
+
+    def _insert(self, entry: Entry, seq: int, status: str) -> int:
         number = self._run(
             "INSERT INTO entries (id, session_id, host_id, runtime, seq, state, is_open, settled_at, ask, status) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -119,20 +169,27 @@ class SqliteTables:
                 seq,
                 entry.state,
                 entry.is_open,
-                settled_at,
-                _dumped(ask_to_json(entry.ask)),
+                time_to_json(entry.settled_at),
+                _encode(ask_to_json(entry.ask)),
                 status,
             ),
         ).lastrowid
         assert number is not None
-        return evolve(entry, number=number, seq=seq)
+        return number
 
     # -- sessions ----------------------------------------------------------------------------------------------------
 
     def find_session(self, session_id: str, /) -> InboxSession | None:
         """Return a session."""
+        known = self._sessions.get(session_id)
+        if known is not None:
+            return known
         row = self._run("SELECT body, seq FROM sessions WHERE id = ?", (session_id,)).fetchone()
-        return None if row is None else _session(*row)
+        if row is None:
+            return None
+        session = _session(*row)
+        _put(self._sessions, session_id, session)
+        return session
 
     def find_sessions(
         self, *, host_id: str | None = None, is_running: bool | None = None
@@ -147,7 +204,7 @@ class SqliteTables:
 
     def save_session(self, session: InboxSession, /) -> InboxSession:
         """Write a session and its change."""
-        body = _dumped(session_to_json(session))
+        body = _encode(session_to_json(session))
         seq = self._changed("session", session.id, body)
         self._run(
             "INSERT INTO sessions (id, host_id, is_running, ended_at, seq, body) VALUES (?, ?, ?, ?, ?, ?) "
@@ -155,7 +212,9 @@ class SqliteTables:
             "ended_at = excluded.ended_at, seq = excluded.seq, body = excluded.body",
             (session.id, session.host_id, session.is_running, time_to_json(session.ended_at), seq, body),
         )
-        return evolve(session, seq=seq)
+        session = evolve(session, seq=seq)
+        self._wrote(SessionChanged(seq, session))
+        return session
 
     def clear_session(self, session_id: str, /, *, forget: bool) -> int:
         """Delete a session's entries and events."""
@@ -167,10 +226,13 @@ class SqliteTables:
         self._run("DELETE FROM events WHERE session_id = ?", (session_id,))
         if forget:
             self._run("DELETE FROM sessions WHERE id = ?", (session_id,))
-        return self._changed("cleared", session_id, "null")
+        seq = self._changed("cleared", session_id, "null")
+        self._wrote(SessionCleared(seq, session_id))
+        return seq
 
     def prune(self, before: datetime, /) -> int:
         """Delete what was over before a time."""
+        self.forget()
         at = (time_to_json(before),)
         gone = self._run("DELETE FROM entries WHERE settled_at < ?", at).rowcount
         self._run(
@@ -194,15 +256,16 @@ class SqliteTables:
 
     def find_changes(self, since: int, limit: int, /) -> tuple[Change, ...] | None:
         """Return the changes after a number."""
-        (floor,) = self._run("SELECT value FROM meta WHERE key = 'floor'").fetchone()
-        if since < int(floor):
-            return None
         rows = self._run(
             "SELECT changes.seq, kind, key, body, entries.number, host_id, runtime, ask FROM changes "
             "LEFT JOIN entries ON kind = 'entry' AND entries.id = key WHERE changes.seq > ? "
             "ORDER BY changes.seq LIMIT ?",
             (since, limit),
-        )
+        ).fetchall()
+        if not rows or rows[0][0] != since + 1:  # the next one is not there, or not any more
+            (floor,) = self._run("SELECT value FROM meta WHERE key = 'floor'").fetchone()
+            if since < int(floor):
+                return None
         return tuple(_change(row) for row in rows)
 
     def _changed(self, kind: str, key: str, body: str) -> int:
@@ -222,8 +285,9 @@ class SqliteTables:
         """Append to a session's log."""
         self._connection.executemany(
             "INSERT INTO events (session_id, body) VALUES (?, ?)",
-            [(session_id, _dumped(event)) for event in events],
+            [(session_id, _encode(event)) for event in events],
         )
+        self.news.logged.add(session_id)
 
     def find_events(self, session_id: str, after: int, limit: int | None, /) -> tuple[LoggedEvent, ...]:
         """Return a session's events behind a position."""
@@ -249,15 +313,17 @@ class SqliteTables:
 
     def save_lease(self, lease: Lease, /) -> None:
         """Write a lease."""
-        covered = None if lease.session_ids is None else _dumped(sorted(lease.session_ids))
+        covered = None if lease.session_ids is None else _encode(sorted(lease.session_ids))
         self._run(
             "INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?)",
             (lease.id, lease.surface, time_to_json(lease.expires_at), covered),
         )
+        self.news.leases = True
 
     def remove_lease(self, lease_id: str, /) -> None:
         """Delete a lease."""
-        self._run("DELETE FROM leases WHERE id = ?", (lease_id,))
+        if self._run("DELETE FROM leases WHERE id = ?", (lease_id,)).rowcount:
+            self.news.leases = True
 
     def find_leases(self) -> tuple[Lease, ...]:
         """Return all leases, lapsed ones too."""
@@ -269,8 +335,11 @@ class SqliteTables:
         )
 
 
-def _dumped(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"))
+def _put(kept: dict[str, T], key: str, value: T) -> None:
+    """Keep something, and not ever more of its kind."""
+    if len(kept) >= _KEPT_IN_MIND:
+        kept.clear()
+    kept[key] = value
 
 
 def _time(text: str) -> datetime:

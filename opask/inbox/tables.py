@@ -6,13 +6,36 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
+from attrs import define, field
+
 from opask.inbox.entries import Change, Entry, InboxSession, Lease, LoggedEvent, State
 
-__all__ = ["Tables"]
+__all__ = ["News", "Tables"]
+
+
+@define
+class News:
+    """What was written since it was last told: what a store's watchers are to hear once it is committed.
+
+    Args:
+        changes: the changes, in order.
+        logged: the sessions whose log grew.
+        leases: whether a lease may have changed.
+    """
+
+    changes: list[Change] = field(factory=list)
+    logged: set[str] = field(factory=set)
+    leases: bool = False
 
 
 class Tables(Protocol):
-    """Where a store keeps things; every call is made inside a transaction of the store's."""
+    """Where a store keeps things; every call is made inside a transaction of the store's.
+
+    Attributes:
+        news: what these calls have written; the store takes it, and puts a new one in its place.
+    """
+
+    news: News
 
     def add_host(self, host_id: str, /) -> None:
         """Enter a host."""
