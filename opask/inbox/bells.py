@@ -14,6 +14,7 @@ import secrets
 import shutil
 import socket
 import tempfile
+import time
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,7 @@ __all__ = ["Bell", "Ringer"]
 _SUFFIX: Final = ".bell"
 _ELSEWHERE: Final = "opask-bell-"
 _LONGEST: Final = 100
+_SURE_NS: Final = 100_000_000  # a folder that is as old as this at a look is not changed unseen: its clock has ticks
 _GONE = {errno.ECONNREFUSED, errno.ENOENT, errno.ENOTDIR, errno.ENOTSOCK}
 
 
@@ -86,16 +88,24 @@ class Ringer:
         self._own = own
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
+        self._names: tuple[str, ...] = ()
+        self._changed_ns: int | None = None  # when the folder last changed, where the names are sure to be as of then
 
     def ring(self) -> None:
         """Ring; never waits, never fails."""
         try:
-            names = [name for name in os.listdir(self._folder) if name.endswith(_SUFFIX)]  # noqa: PTH208 - at each commit
+            changed_ns = os.stat(self._folder).st_mtime_ns  # noqa: PTH116 - at each commit
+            if changed_ns != self._changed_ns:
+                self._changed_ns = changed_ns if time.time_ns() - changed_ns > _SURE_NS else None
+                self._names = tuple(
+                    name
+                    for name in os.listdir(self._folder)  # noqa: PTH208
+                    if name.endswith(_SUFFIX) and name != self._own
+                )
         except OSError:
             return
-        for name in names:
-            if name != self._own:
-                self._ring(name)
+        for name in self._names:
+            self._ring(name)
 
     def _ring(self, name: str) -> None:
         path = os.path.join(self._folder, name)  # noqa: PTH118 - at each commit

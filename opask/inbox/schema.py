@@ -12,7 +12,7 @@ from opask.inbox.refusals import InboxError
 __all__ = ["APPLICATION_ID", "VERSION", "prepare"]
 
 APPLICATION_ID: Final = 0x0A5C1B0C
-VERSION: Final = 1
+VERSION: Final = 2
 _PATIENCE_S = 10.0
 
 _TABLES = """
@@ -50,7 +50,6 @@ CREATE TABLE changes (
     key TEXT NOT NULL,
     body TEXT NOT NULL
 );
-CREATE INDEX changes_key ON changes (kind, key);
 CREATE TABLE events (
     position INTEGER PRIMARY KEY AUTOINCREMENT,
     session_id TEXT NOT NULL,
@@ -66,7 +65,9 @@ CREATE TABLE leases (
 """
 
 # From each older version to the next: statements, run in the transaction that writes the new number.
-_STEPS: Mapping[int, str] = {}
+_STEPS: Mapping[int, str] = {
+    1: "DROP INDEX changes_key",  # only clearing a conversation looked there, and each write paid for it
+}
 
 
 def prepare(connection: sqlite3.Connection, inbox_id: str) -> str:

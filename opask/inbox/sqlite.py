@@ -191,25 +191,17 @@ class SqliteStore(LedgerStore):
 
     async def _call(self, operation: Callable[..., T], args: tuple[Any, ...], *, writes: bool) -> T:
         await anyio.lowlevel.checkpoint_if_cancelled()
-        token = anyio.lowlevel.current_token()
-        finished = anyio.Event()
-        results: list[T] = []
-        errors: list[Exception] = []
-
-        def done(result: T, error: Exception | None) -> None:
-            if error is not None:
-                errors.append(error)
-            else:
-                results.append(result)
-            with contextlib.suppress(RuntimeError):  # the caller's loop has ended
-                token.backend_class.run_sync_soon(finished.set, (), token.native_token)
-
-        self._opened().submit(Job(operation, args, writes, done))
-        with anyio.CancelScope(shield=writes):  # what is only read can be left alone
-            await finished.wait()
-        if errors:
-            raise errors[0]
-        return results[0]
+        caller = _Caller()
+        self._opened().submit(Job(operation, args, writes, caller.done))
+        if writes:
+            with anyio.CancelScope(shield=True):
+                await caller.finished.wait()
+        else:  # can be left alone
+            await caller.finished.wait()
+        if caller.error is not None:
+            raise caller.error
+        result: T = caller.result
+        return result
 
     def _write_soon(
         self,
@@ -228,3 +220,20 @@ class SqliteStore(LedgerStore):
         if self._engine is None:
             raise InboxError(f"the inbox {self.path} is not open; use it inside its `async with` block")
         return self._engine
+
+
+class _Caller:
+    """Whoever waits for a job, on its own loop."""
+
+    __slots__ = ("_token", "error", "finished", "result")
+
+    def __init__(self) -> None:
+        self._token = anyio.lowlevel.current_token()
+        self.finished = anyio.Event()
+        self.result: Any = None
+        self.error: Exception | None = None
+
+    def done(self, result: Any, error: Exception | None) -> None:
+        self.result, self.error = result, error
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self._token.backend_class.run_sync_soon(self.finished.set, (), self._token.native_token)

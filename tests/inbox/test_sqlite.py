@@ -106,6 +106,39 @@ async def test_a_file_of_something_else_is_refused_untouched(
     connection.close()
 
 
+async def test_an_inbox_of_an_older_version_is_brought_up_to_this_one(tmp_path: Path) -> None:
+    """All that it held is there, its numbers go on, and its tables are those of a new inbox."""
+    old, new = tmp_path / "old.db", tmp_path / "new.db"
+    connection = sqlite3.connect(old)
+    connection.executescript((Path(__file__).parent / "inbox_v1.sql").read_text())
+    connection.close()
+    async with SqliteStore(old) as store, SqliteStore(new):
+        assert store.id == "inbox_wnt-1kZMuhfPqyAA"
+        assert [(entry.id, entry.state) for entry in await store.entries()] == [
+            ("q1", "delivered"),
+            ("q2", "orphaned"),  # as its host is not there
+        ]
+        assert [logged.event["text"] for logged in await store.events("s1")] == ["hello"]
+        host = await store.join()
+        entry = await store.put(ask_of("q3"), host.id)
+        assert (entry.number, entry.seq) == (3, 8)  # behind what was taken in of the host
+        assert _tables(old) == _tables(new)
+        await store.resolve("q3", first("web:alice"))
+    async with SqliteStore(old) as store:
+        assert [entry.id for entry in await store.entries()] == ["q1", "q2", "q3"]
+
+
+def _tables(file: Path) -> tuple[object, ...]:
+    connection = sqlite3.connect(file)
+    try:
+        return (
+            connection.execute("SELECT type, name, sql FROM sqlite_schema ORDER BY name").fetchall(),
+            connection.execute("PRAGMA user_version").fetchone(),
+        )
+    finally:
+        connection.close()
+
+
 async def test_many_processes_make_one_inbox(tmp_path: Path) -> None:
     """Stores that open the same new file at once agree on what it is."""
     stores = [SqliteStore(tmp_path / "inbox.db") for _ in range(8)]
