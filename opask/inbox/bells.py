@@ -23,7 +23,9 @@ __all__ = ["Bell", "Ringer"]
 _SUFFIX: Final = ".bell"
 _ELSEWHERE: Final = "opask-bell-"
 _LONGEST: Final = 100
-_SURE_NS: Final = 100_000_000  # a folder that is as old as this at a look is not changed unseen: its clock has ticks
+_SURE_NS: Final = (
+    100_000_000  # a folder that is as old as this at a look is not changed unseen: its clock has ticks
+)
 _GONE = {errno.ECONNREFUSED, errno.ENOENT, errno.ENOTDIR, errno.ENOTSOCK}
 
 
@@ -89,7 +91,9 @@ class Ringer:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
         self._names: tuple[str, ...] = ()
-        self._changed_ns: int | None = None  # when the folder last changed, where the names are sure to be as of then
+        self._changed_ns: int | None = (
+            None  # when the folder last changed, where the names are sure to be as of then
+        )
 
     def ring(self) -> None:
         """Ring; never waits, never fails."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias
 
@@ -20,6 +20,7 @@ __all__ = [
     "Lease",
     "LoggedEvent",
     "OperatorReply",
+    "ReadsReply",
     "SessionChanged",
     "SessionCleared",
     "Snapshot",
@@ -46,6 +47,9 @@ OPEN_STATES: Final[frozenset[State]] = frozenset({"pending", "answered"})
 
 OperatorReply: TypeAlias = Answered | Skipped | Cancelled
 """What an operator can do with an ask; of `Cancelled` only the operator's own."""
+
+ReadsReply: TypeAlias = Callable[[Ask], OperatorReply]
+"""Reads what an operator sent against the ask that it is for; what it raises is what the operator is told."""
 
 
 @frozen

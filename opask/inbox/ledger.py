@@ -19,6 +19,7 @@ from opask.inbox.entries import (
     Lease,
     LoggedEvent,
     OperatorReply,
+    ReadsReply,
     Snapshot,
     State,
 )
@@ -101,7 +102,7 @@ class Ledger:
         )
 
     def resolve(
-        self, ask_id: str, reply: OperatorReply, session_id: str | None, by: str | None
+        self, ask_id: str, reply: OperatorReply | ReadsReply, session_id: str | None, by: str | None
     ) -> Entry | RefusedError:
         """See `Store.resolve`; a refusal that wrote something comes back and is not raised."""
         return self._decided(

@@ -15,6 +15,7 @@ from opask.inbox.entries import (
     Lease,
     LoggedEvent,
     OperatorReply,
+    ReadsReply,
     Snapshot,
     State,
 )
@@ -78,7 +79,12 @@ class LedgerStore(ABC):
         return await self._write(Ledger.put, ask, host_id, runtime, latest, siblings_running)
 
     async def resolve(
-        self, ask_id: str, reply: OperatorReply, *, session_id: str | None = None, by: str | None = None
+        self,
+        ask_id: str,
+        reply: OperatorReply | ReadsReply,
+        *,
+        session_id: str | None = None,
+        by: str | None = None,
     ) -> Entry:
         """See `Store.resolve`."""
         return _taken(await self._write(Ledger.resolve, ask_id, reply, session_id, by))

@@ -12,7 +12,7 @@ from typing import Final, Literal
 from attrs import evolve
 
 from opask.errors import AnswerError
-from opask.inbox.entries import Entry, OperatorReply, State
+from opask.inbox.entries import Entry, OperatorReply, ReadsReply, State
 from opask.inbox.refusals import (
     AlreadyResolvedError,
     AnswerMisfitError,
@@ -76,13 +76,13 @@ _ENDED = {
 
 
 def resolved(
-    entry: Entry, reply: OperatorReply, *, session_id: str | None, by: str | None, now: datetime
+    entry: Entry, reply: OperatorReply | ReadsReply, *, session_id: str | None, by: str | None, now: datetime
 ) -> Entry:
     """Take an operator's decision.
 
     Args:
         entry: the ask.
-        reply: the decision.
+        reply: the decision, or what reads it against the ask.
         session_id: the session that the operator meant; None where the surface does not tell.
         by: who decided; by default as the reply says.
         now: the time.
@@ -94,15 +94,17 @@ def resolved(
         AnswerMisfitError: the answer does not fit; the ask stays open.
         ValueError: a reply that is not an operator's.
     """
-    if not isinstance(reply, Answered | Skipped) and not (
-        isinstance(reply, Cancelled) and reply.by == "operator"
-    ):
-        raise ValueError(f"an operator answers, skips or cancels; {reply!r} is none of these")
     if session_id is not None and session_id != entry.session_id:
         raise WrongSessionError(
             f"ask {entry.id} is not of session {shorten(session_id, _NAME_LENGTH)}; nothing was changed",
             ask_id=entry.id,
         )
+    if callable(reply):
+        reply = reply(entry.ask)
+    if not isinstance(reply, Answered | Skipped) and not (
+        isinstance(reply, Cancelled) and reply.by == "operator"
+    ):
+        raise ValueError(f"an operator answers, skips or cancels; {reply!r} is none of these")
     _must_be_pending(entry, now)
     if isinstance(reply, Answered):
         try:

@@ -19,6 +19,7 @@ from opask.inbox.entries import (
     Lease,
     LoggedEvent,
     OperatorReply,
+    ReadsReply,
     Snapshot,
     State,
     Update,
@@ -87,13 +88,19 @@ class Store(Protocol):
         ...
 
     async def resolve(
-        self, ask_id: str, reply: OperatorReply, *, session_id: str | None = None, by: str | None = None
+        self,
+        ask_id: str,
+        reply: OperatorReply | ReadsReply,
+        *,
+        session_id: str | None = None,
+        by: str | None = None,
     ) -> Entry:
         """Take an operator's decision: the first valid one wins, whichever processes they come from.
 
         Args:
             ask_id: the ask.
-            reply: the answers, the skip, or the operator's cancel.
+            reply: the answers, the skip, or the operator's cancel; or a function that reads it against the ask, which
+                must not block, may run in another thread, and whose error is raised here.
             session_id: the session that the surface showed the ask in, to be held against the ask's.
             by: who decided; by default as the reply says.
 

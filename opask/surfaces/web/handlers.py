@@ -18,6 +18,7 @@ from opask.inbox import (
     Entry,
     Item,
     OperatorReply,
+    ReadsReply,
     Store,
     WrongSessionError,
     answers_from_json,
@@ -28,7 +29,7 @@ from opask.inbox import (
 )
 from opask.inert import shorten
 from opask.outcomes import Answered, Cancelled, Skipped
-from opask.questions import Answer
+from opask.questions import Answer, Ask
 from opask.surfaces.web import models
 from opask.surfaces.web.feed import Feeds
 from opask.surfaces.web.refusals import JsonResponse
@@ -134,8 +135,8 @@ async def show_ask(call: _Plain) -> Response:
 
 async def answer(call: Call[models.AnswerBody, models.NoQuery]) -> Response:
     """Answer an ask."""
-    entry = await _entry_of(call, call.body.session_id)
-    return await _resolve(call, Answered(_answers(entry, call.body.answers), call.by))
+    by, forms = call.by, call.body.answers
+    return await _resolve(call, lambda ask: Answered(_answers(ask, forms), by))
 
 
 async def skip(call: Call[models.SessionBody, models.NoQuery]) -> Response:
@@ -150,7 +151,7 @@ async def cancel(call: Call[models.SessionBody, models.NoQuery]) -> Response:
 
 async def _resolve(
     call: Call[models.AnswerBody, models.NoQuery] | Call[models.SessionBody, models.NoQuery],
-    reply: OperatorReply,
+    reply: OperatorReply | ReadsReply,
 ) -> Response:
     entry = await call.store.resolve(call.id, reply, session_id=call.body.session_id, by=call.by)
     return _entry_response(entry)
@@ -165,12 +166,12 @@ async def extend(call: Call[models.SessionBody, models.NoQuery]) -> Response:
 async def write_follow_up(call: Call[models.FollowUpBody, models.NoQuery]) -> Response:
     """Turn a late answer into a prompt."""
     entry = await call.store.entry(call.id)
-    return JsonResponse({"text": follow_up(entry.ask, _answers(entry, call.body.answers))})
+    return JsonResponse({"text": follow_up(entry.ask, _answers(entry.ask, call.body.answers))})
 
 
-def _answers(entry: Entry, forms: list[models.AnswerForm | None]) -> tuple[Answer | None, ...]:
+def _answers(ask: Ask, forms: list[models.AnswerForm | None]) -> tuple[Answer | None, ...]:
     given = [None if form is None else form.model_dump(exclude_unset=True) for form in forms]
-    return answers_from_json(entry.ask.questions, given)
+    return answers_from_json(ask.questions, given)
 
 
 async def _entry_of(call: Call[Any, Any], session_id: str) -> Entry:
