@@ -136,7 +136,9 @@ def answers(folder: Path, portal: BlockingPortal, rounds: int) -> Iterator[Figur
                 raise RuntimeError(f"not answered: {line[:300]!r}")
             return took
 
-        yield waking.figure("an answer, from its commit to the agent's tool result", folder, ours, rounds)
+        yield from waking.figures(
+            "an answer, from its commit to the agent's tool result", folder, ours, rounds, by_request=False
+        )
 
 
 def watchers(folder: Path, portal: BlockingPortal, rounds: int) -> Iterator[Figure]:

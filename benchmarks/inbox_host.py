@@ -1,7 +1,8 @@
-"""The two processes that wait for an answer: a host with an inbox on the real path, and one as bare as it can be.
+"""The processes that an answer goes through: a host with an inbox on the real path, and two as bare as they can be.
 
-Usage: inbox_host.py opask FILE | bare FILE BELL. The first prints the command of a session's relay. The second prints
-a line each time it was rung and has read the answer.
+Usage: inbox_host.py opask FILE | waits FILE BELL | serves FILE BELL. The first prints the command of a session's relay.
+The second prints a line each time it was rung and has read the answer. The third prints a port, and for each line that
+is sent there commits an answer and rings.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
+import waking
 from opask import LaunchRequest
 from opask.bridge import Bridge
 from opask.inbox import InboxPrompter, SqliteStore
@@ -48,7 +50,7 @@ async def opask(file: str) -> None:
         await anyio.to_thread.run_sync(sys.stdin.read)
 
 
-def bare(file: str, bell: str) -> None:
+def waits(file: str, bell: str) -> None:
     """Wait for the bell, read what was committed, say so."""
     connection = sqlite3.connect(file, isolation_level=None)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as rung:
@@ -60,8 +62,24 @@ def bare(file: str, bell: str) -> None:
     Path(bell).unlink()
 
 
+def serves(file: str, bell: str) -> None:
+    """Take a request, commit the answer that it has, ring, until the connection ends."""
+    raw = waking.raw_database(Path(file))
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as rings,
+    ):
+        say({"port": listener.getsockname()[1]})
+        connection, _ = listener.accept()
+        with connection:
+            while request := connection.recv(1 << 16):
+                waking.commit_and_wake(raw, rings, bell, request.decode())
+    raw.close()
+
+
 if __name__ == "__main__":
-    if sys.argv[1] == "opask":
-        anyio.run(opask, sys.argv[2])
+    what, *arguments = sys.argv[1:]
+    if what == "opask":
+        anyio.run(opask, *arguments)
     else:
-        bare(*sys.argv[2:])
+        {"waits": waits, "serves": serves}[what](*arguments)

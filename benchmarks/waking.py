@@ -14,7 +14,7 @@ from measuring import Figure, Interleaved, Target
 from opask.inbox import Entry, EntryChanged, Update
 from programs import Controlled
 
-__all__ = ["CLICK_S", "figure", "pending", "raw_database"]
+__all__ = ["CLICK_S", "commit_and_wake", "figures", "pending", "raw_database"]
 
 CLICK_S = 0.02  # an operator is no faster; the host has stored the question's event by then
 
@@ -28,6 +28,14 @@ def raw_database(file: Path) -> sqlite3.Connection:
     return connection
 
 
+def commit_and_wake(raw: sqlite3.Connection, rings: socket.socket, bell: str, answer: str) -> None:
+    """Commit an answer, and ring."""
+    raw.execute("BEGIN IMMEDIATE")
+    raw.execute("UPDATE asks SET reply = ? WHERE id = 1", (answer,))
+    raw.execute("COMMIT")
+    rings.sendto(b"!", bell)
+
+
 async def pending(watch: AsyncIterator[Update]) -> Entry:
     """Wait for the next ask."""
     async for update in watch:
@@ -36,40 +44,61 @@ async def pending(watch: AsyncIterator[Update]) -> Entry:
     raise AssertionError
 
 
-def figure(name: str, folder: Path, ours: Callable[[], float], rounds: int) -> Figure:
-    """Measure something in turn with the baseline, which it may take three times as long as."""
+def figures(
+    name: str, folder: Path, ours: Callable[[], float], rounds: int, *, by_request: bool
+) -> Iterator[Figure]:
+    """Measure something in turn with the baseline, which it may take three times as long as.
+
+    Args:
+        name: what is measured.
+        folder: for the baseline's files.
+        ours: measures it once, in milliseconds.
+        rounds: how often.
+        by_request: whether the answer comes to the process that commits it as a request. The baseline's then does, too,
+            and a second figure, without a target, has the baseline without.
+    """
     turns = Interleaved()
-    with _bare(folder) as bare:
+    with _bare(folder) as (commit, request):
         turns.add("ours", ours)
-        turns.add("bare", bare)
+        turns.add("commit", commit)
+        if by_request:
+            turns.add("request", request)
         turns.run(rounds)
-    return Figure.of_pairs(
-        name,
-        "ms",
-        turns.pairs("ours", "bare"),
-        against="commit, wake another process by a datagram, read there",
-        target=Target("ratio", 3),
-    )
+    against = "commit, wake another process by a datagram, read there"
+    target = Target("ratio", 3)
+    if by_request:
+        pairs = turns.pairs("ours", "request")
+        yield Figure.of_pairs(name, "ms", pairs, against=f"a line on a socket, {against}", target=target)
+        yield Figure.of_pairs("the same", "ms", turns.pairs("ours", "commit"), against=against)
+    else:
+        yield Figure.of_pairs(name, "ms", turns.pairs("ours", "commit"), against=against, target=target)
 
 
 @contextmanager
-def _bare(folder: Path) -> Iterator[Callable[[], float]]:
-    bell, numbers = f"{folder}/bell", itertools.count()
+def _bare(folder: Path) -> Iterator[tuple[Callable[[], float], Callable[[], float]]]:
+    file, bell, numbers = folder / "raw.db", f"{folder}/bell", itertools.count()
     with ExitStack() as stack:
-        raw = stack.enter_context(closing(raw_database(folder / "raw.db")))
+        raw = stack.enter_context(closing(raw_database(file)))
         raw.execute("INSERT OR REPLACE INTO asks VALUES (1, 'x', NULL)")
-        waiting = stack.enter_context(Controlled("inbox_host.py", "bare", str(folder / "raw.db"), bell))
+        waiting = stack.enter_context(Controlled("inbox_host.py", "waits", str(file), bell))
         rings = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
         stack.callback(rings.sendto, b".", bell)
+        serving = stack.enter_context(Controlled("inbox_host.py", "serves", str(file), bell))
+        click = stack.enter_context(socket.create_connection(("127.0.0.1", serving.ready["port"])))
+        click.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-        def bare() -> float:
+        def commit() -> float:
             time.sleep(CLICK_S)  # all that waits has fallen asleep, as there
             begin = time.perf_counter()
-            raw.execute("BEGIN IMMEDIATE")
-            raw.execute("UPDATE asks SET reply = ? WHERE id = 1", (str(next(numbers)),))
-            raw.execute("COMMIT")
-            rings.sendto(b"!", bell)
+            commit_and_wake(raw, rings, bell, str(next(numbers)))
             waiting.heard()
             return (time.perf_counter() - begin) * 1000
 
-        yield bare
+        def request() -> float:
+            time.sleep(CLICK_S)
+            begin = time.perf_counter()
+            click.sendall(str(next(numbers)).encode())
+            waiting.heard()
+            return (time.perf_counter() - begin) * 1000
+
+        yield commit, request

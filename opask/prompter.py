@@ -20,6 +20,9 @@ class Prompter(Protocol):
 
     ``ask`` runs on the host's own event loop; a plain function runs in a worker thread instead.
     It is cancelled when the ask ends otherwise. An exception in it is logged and becomes `Unavailable`.
+
+    Where a prompter has an attribute ``any_loop`` that is true, its ``ask`` may run on any asyncio event loop, in any
+    thread. It is then run on the bridge's own, so that a busy host keeps neither a question nor an answer waiting.
     """
 
     def ask(self, ask: Ask, /) -> Awaitable[Reply] | Reply:

@@ -353,11 +353,12 @@ class Bridge:
                     "HTTP is not for runtimes of another user: every user of this machine could read the token that "
                     "such a runtime has to read; attach with transport='stdio', whose socket tells user ids"
                 )
+            prompter = prompter or current_prompter()
             session = Session(
                 session_id,
                 adapter,
-                prompter or current_prompter(),
-                self._host,
+                prompter,
+                self._thread.host if getattr(prompter, "any_loop", False) else self._host,
                 wait,
                 registry=self._registry,
                 version=version,

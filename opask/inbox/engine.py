@@ -236,14 +236,17 @@ class Engine:
                 self._guarded(self._look)
                 self._guarded(self._sweep)
 
-    def _guarded(self, step: Callable[[], object]) -> None:
-        """Do what nobody waits for; it is tried again a second later."""
+    def _guarded(self, step: Callable[[], object]) -> bool:
+        """Do what nobody waits for, and tell whether it was done; else it is tried again a second later."""
         try:
             step()
         except sqlite3.Error as error:
             _logger.warning("the inbox %s: %s", self._path, error)
         except Exception:
             _logger.exception("the inbox %s holds what cannot be read", self._path)
+        else:
+            return True
+        return False
 
     def _try_again(self) -> None:
         put_off, self._put_off = self._put_off, []
@@ -267,14 +270,13 @@ class Engine:
         self._must_be_there()
         writes = any(job.writes for job in jobs)
         results: list[tuple[Any, Exception | None]] = []
-        may_pass = is_alone = False
-        version = 0
+        may_pass = is_behind = False
         try:
             self._connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
             try:
                 version = self._version()
-                is_alone = version == self._data_version
-                if not is_alone:
+                is_behind = version != self._data_version
+                if is_behind and not self._guarded(self._catch_up):
                     self._tables.forget()
                 results.extend(self._outcome(job, alone=len(jobs) == 1) for job in jobs)
                 self._connection.execute("COMMIT")
@@ -289,7 +291,7 @@ class Engine:
         if writes:
             self._ringer.ring()
             # First: a caller finds what it did in the hub, too.
-            self._guarded(self._tell_own if is_alone else lambda: self._tell(version))
+            self._guarded(lambda: self._tell_own(is_behind=is_behind))
         for job, (result, fault_) in zip(jobs, results, strict=True):
             if may_pass and job.insists:
                 _logger.warning("%s; it is tried again", fault_)
@@ -297,12 +299,15 @@ class Engine:
             else:
                 job.done(result, fault_)
             self._in_hand.popleft()
+        if is_behind:
+            self._guarded(self._look)
 
     def _outcome(self, job: Job, *, alone: bool) -> tuple[Any, Exception | None]:
         """Do a job; where it raises, what it wrote is taken back and the others' stays."""
         if not job.writes:
             return self._done(job)
-        told = len(self._tables.news.changes)
+        news = self._tables.news
+        told, position = len(news.changes), news.position
         if alone:
             result, error = self._done(job)
             if error is not None:
@@ -316,7 +321,8 @@ class Engine:
             self._connection.execute("RELEASE job")
         if error is not None:
             self._tables.forget()
-            del self._tables.news.changes[told:]
+            del news.changes[told:]
+            news.position = position
         return result, error
 
     def _done(self, job: Job) -> tuple[Any, Exception | None]:
@@ -329,42 +335,48 @@ class Engine:
 
     def _look(self) -> None:
         """Tell the hub where another process has committed something."""
-        version = self._version()
-        if version != self._data_version:
-            self._tables.forget()
-            self._tell(version)
+        self._connection.execute("BEGIN")  # so that the version is that of what is read
+        try:
+            self._catch_up()  # before anything else: somebody may be waiting for it
+            version = self._version()
+            if version != self._data_version:
+                position = self._tables.last_position()
+                logged = self._tables.logged_after(self._position) if position != self._position else ()
+                self._hub.told(logged=logged, leases=self._tables.find_leases())
+                self._position, self._data_version = position, version
+        finally:
+            if self._connection.in_transaction:
+                self._connection.execute("COMMIT")
 
-    def _tell_own(self) -> None:
-        """Tell the hub what was committed here, since nobody else has committed anything."""
+    def _catch_up(self) -> None:
+        """Tell the hub, and have the tables keep in mind, what others have changed."""
+        self._tables.forget_hosts()
+        while True:
+            changes = self._tables.catch_up(self._hub.last, _PAGE)
+            if changes is None:
+                self._tables.forget()
+                self._hub.restart(self._tables.last_seq())
+                return
+            self._hub.told(changes)
+            if len(changes) < _PAGE:
+                return
+
+    def _tell_own(self, *, is_behind: bool) -> None:
+        """Tell the hub what was committed here last.
+
+        Args:
+            is_behind: whether others' events, up to these, are still to be told.
+        """
         news, self._tables.news = self._tables.news, News()
-        if news.changes and news.changes[0].seq != self._hub.last + 1:  # something could not be told before
-            self._tell(self._data_version)
-            return
+        if news.changes and news.changes[0].seq != self._hub.last + 1:  # what was before could not be told
+            self._look()
         self._hub.told(news.changes)
         if news.logged:
             self._hub.told(logged=news.logged)
-            self._position = self._tables.last_position()
+        if news.position is not None and not is_behind:
+            self._position = news.position
         if news.leases:
             self._hub.told(leases=self._tables.find_leases())
-
-    def _tell(self, version: int) -> None:
-        """Tell the hub what is new, whoever committed it; it is all that there was at this version."""
-        self._tables.news = News()
-        while True:
-            changes = self._tables.find_changes(self._hub.last, _PAGE)
-            if changes is None:
-                self._hub.restart(self._tables.last_seq())
-                break
-            self._hub.told(changes)
-            for change in changes:
-                self._tables.keep(change)
-            if len(changes) < _PAGE:
-                break
-        # After what somebody may be waiting for.
-        position = self._tables.last_position()
-        logged = self._tables.logged_after(self._position) if position != self._position else ()
-        self._hub.told(logged=logged, leases=self._tables.find_leases())
-        self._position, self._data_version = position, version
 
     def _sweep(self) -> None:
         """Take in that hosts have died."""
@@ -372,15 +384,14 @@ class Engine:
             return
         self._connection.execute("BEGIN IMMEDIATE")
         try:
-            self._tables.forget()
-            version = self._version()
+            self._catch_up()
             self.ledger.sweep()
             self._connection.execute("COMMIT")
         except BaseException:
             self._roll_back()
             raise
         self._ringer.ring()
-        self._tell(version)
+        self._tell_own(is_behind=True)
 
     def _roll_back(self) -> None:
         if self._connection.in_transaction:  # a full disk has ended it already

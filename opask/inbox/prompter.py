@@ -88,6 +88,11 @@ class InboxPrompter:
                 self._host.release()
 
     @property
+    def any_loop(self) -> bool:
+        """Whether `ask` may run on any event loop; see `opask.Prompter`. A subclass runs on the host's."""
+        return type(self) is InboxPrompter
+
+    @property
     def host_id(self) -> str:
         """The host's place in the store.
 

@@ -111,11 +111,13 @@ class SqliteStore(LedgerStore):
         engine, self._engine = self._engine, None
         if engine is None:
             return
-        for place in list(self._places.values()):
+        places = list(self._places.values())
+        self._places.clear()  # first, so that the sweep finds nobody there
+        for place in places:
             place.let_go()
+        if places:
             with contextlib.suppress(InboxError):  # it has failed before
                 engine.submit(Job(Ledger.sweep, (), writes=True, done=lambda *_: None))
-        self._places.clear()
         engine.stop()
 
     def _make(self) -> None:

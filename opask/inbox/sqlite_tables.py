@@ -46,7 +46,8 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 class SqliteTables:
     """Implements `opask.inbox.tables.Tables` on one connection, in whichever transaction is open there.
 
-    What was last written or read is kept in mind, and not read again, until `forget` is called.
+    What is open and what runs is kept in mind and not read again. Whoever calls has it `catch_up` with what another
+    connection has changed before anything else is called, or `forget` it all.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -57,25 +58,27 @@ class SqliteTables:
         self._entries: dict[str, Entry] = {}  # open ones
         self._sessions: dict[str, InboxSession] = {}
 
+    def forget_hosts(self) -> None:
+        """Read the hosts anew: another connection may have changed them."""
+        self._hosts = None
+
     def forget(self) -> None:
-        """Read everything anew: another connection has written, or what was written here is taken back."""
+        """Read everything anew, since what was written here is taken back, or it is not known what others wrote."""
         self._hosts = None
         self._entries.clear()
         self._sessions.clear()
 
-    def keep(self, change: Change) -> None:
-        """Keep in mind what the last change of something has made of it."""
+    def _keep(self, change: Change) -> None:
+        """Keep in mind what the last change of something has made of it, while it is open."""
         if isinstance(change, SessionCleared):
             self.forget()
         elif isinstance(change, SessionChanged):
-            _put(self._sessions, change.session.id, change.session)
-        elif change.entry.is_open:
-            _put(self._entries, change.entry.id, change.entry)
+            _put(self._sessions, change.session.id, change.session, change.session.is_running)
         else:
-            self._entries.pop(change.entry.id, None)
+            _put(self._entries, change.entry.id, change.entry, change.entry.is_open)
 
     def _wrote(self, change: Change) -> None:
-        self.keep(change)
+        self._keep(change)
         self.news.changes.append(change)
 
     def add_host(self, host_id: str, /) -> None:
@@ -188,7 +191,7 @@ class SqliteTables:
         if row is None:
             return None
         session = _session(*row)
-        _put(self._sessions, session_id, session)
+        _put(self._sessions, session_id, session, session.is_running)
         return session
 
     def find_sessions(
@@ -262,11 +265,42 @@ class SqliteTables:
             "ORDER BY changes.seq LIMIT ?",
             (since, limit),
         ).fetchall()
-        if not rows or rows[0][0] != since + 1:  # the next one is not there, or not any more
-            (floor,) = self._run("SELECT value FROM meta WHERE key = 'floor'").fetchone()
-            if since < int(floor):
-                return None
-        return tuple(_change(row) for row in rows)
+        if self._has_gap(since, rows):
+            return None
+        return tuple(
+            _change(seq, key, body, kind, _entry((number, seq, host_id, runtime, ask, body)) if ask else None)
+            for seq, kind, key, body, number, host_id, runtime, ask in rows
+        )
+
+    def catch_up(self, since: int, limit: int) -> tuple[Change, ...] | None:
+        """Return the changes after a number that no other call has returned, and keep in mind what they made.
+
+        The asks that are kept in mind are not read again.
+        """
+        rows = self._run(
+            "SELECT seq, kind, key, body FROM changes WHERE seq > ? ORDER BY seq LIMIT ?", (since, limit)
+        ).fetchall()
+        if self._has_gap(since, rows):
+            return None
+        changes: list[Change] = []
+        for seq, kind, key, body in rows:
+            entry = self._entry_as_of(key, seq, body) if kind == "entry" else None
+            change = _change(seq, key, body, kind, entry)
+            self._keep(change)
+            changes.append(change)
+        return tuple(changes)
+
+    def _entry_as_of(self, ask_id: str, seq: int, status: str) -> Entry:
+        entry = self.find_entry(ask_id)
+        assert entry is not None  # a change goes together with what it is of
+        return status_from_json(evolve(entry, seq=seq), json.loads(status))
+
+    def _has_gap(self, since: int, rows: Sequence[tuple[Any, ...]]) -> bool:
+        """Tell whether a change right after a number is not there any more."""
+        if rows and rows[0][0] == since + 1:
+            return False
+        (floor,) = self._run("SELECT value FROM meta WHERE key = 'floor'").fetchone()
+        return since < int(floor)
 
     def _changed(self, kind: str, key: str, body: str) -> int:
         seq = self._run("INSERT INTO changes (kind, key, body) VALUES (?, ?, ?)", (kind, key, body)).lastrowid
@@ -283,10 +317,10 @@ class SqliteTables:
 
     def add_events(self, session_id: str, events: Sequence[Mapping[str, Any]], /) -> None:
         """Append to a session's log."""
-        self._connection.executemany(
-            "INSERT INTO events (session_id, body) VALUES (?, ?)",
-            [(session_id, _encode(event)) for event in events],
-        )
+        for event in events:
+            self.news.position = self._run(
+                "INSERT INTO events (session_id, body) VALUES (?, ?)", (session_id, _encode(event))
+            ).lastrowid
         self.news.logged.add(session_id)
 
     def find_events(self, session_id: str, after: int, limit: int | None, /) -> tuple[LoggedEvent, ...]:
@@ -335,8 +369,11 @@ class SqliteTables:
         )
 
 
-def _put(kept: dict[str, T], key: str, value: T) -> None:
-    """Keep something, and not ever more of its kind."""
+def _put(kept: dict[str, T], key: str, value: T, is_open: bool) -> None:
+    """Keep something that is open, and not ever more of its kind; what is over may be pruned without a change."""
+    if not is_open:
+        kept.pop(key, None)
+        return
     if len(kept) >= _KEPT_IN_MIND:
         kept.clear()
     kept[key] = value
@@ -358,10 +395,9 @@ def _session(body: str, seq: int) -> InboxSession:
     return evolve(session_from_json(json.loads(body)), seq=seq)
 
 
-def _change(row: tuple[int, str, str, str, int, str, str, str]) -> Change:
-    seq, kind, key, body, number, host_id, runtime, ask = row
-    if kind == "entry":
-        return EntryChanged(seq, _entry((number, seq, host_id, runtime, ask, body)))
+def _change(seq: int, key: str, body: str, kind: str, entry: Entry | None) -> Change:
+    if entry is not None:
+        return EntryChanged(seq, entry)
     if kind == "session":
         return SessionChanged(seq, _session(body, seq))
     return SessionCleared(seq, key)

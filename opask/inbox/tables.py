@@ -20,11 +20,13 @@ class News:
     Args:
         changes: the changes, in order.
         logged: the sessions whose log grew.
+        position: the last event's position there; None where none did.
         leases: whether a lease may have changed.
     """
 
     changes: list[Change] = field(factory=list)
     logged: set[str] = field(factory=set)
+    position: int | None = None
     leases: bool = False
 
 
