@@ -60,18 +60,13 @@ def figures(
     turns = Interleaved()
     with _bare(folder) as (commit, request):
         turns.add("ours", ours)
-        turns.add("commit", commit)
-        if by_request:
-            turns.add("request", request)
+        turns.add("bare", request if by_request else commit)
         turns.run(rounds)
     against = "commit, wake another process by a datagram, read there"
     target = Target("ratio", 3)
     if by_request:
-        pairs = turns.pairs("ours", "request")
-        yield Figure.of_pairs(name, "ms", pairs, against=f"a line on a socket, {against}", target=target)
-        yield Figure.of_pairs("the same", "ms", turns.pairs("ours", "commit"), against=against)
-    else:
-        yield Figure.of_pairs(name, "ms", turns.pairs("ours", "commit"), against=against, target=target)
+        against = f"a request, {against}"
+    yield Figure.of_pairs(name, "ms", turns.pairs("ours", "bare"), against=against, target=target)
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 """Doorbells between processes: a datagram to everybody who watches a store, once something is committed.
 
+A datagram may say what that is, so that whoever hears it in order need not look.
+
 Each watcher binds a unix datagram socket in the store's private folder. Where the folder's path is too long for a
 socket's address (sun_path, 104 bytes on macOS and 108 on Linux), the socket lies in a temporary folder and a link to
 it in the store's. A ring that is lost costs a second: whoever watches looks by itself, too.
@@ -15,6 +17,7 @@ import shutil
 import socket
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +29,7 @@ _LONGEST: Final = 100
 _SURE_NS: Final = (
     100_000_000  # a folder that is as old as this at a look is not changed unseen: its clock has ticks
 )
+_LONGEST_RING: Final = 16 * 1024
 _GONE = {errno.ECONNREFUSED, errno.ENOENT, errno.ENOTDIR, errno.ENOTSOCK}
 
 
@@ -67,11 +71,13 @@ class Bell:
             self._elsewhere.rmdir()
         raise OSError(errno.ENAMETOOLONG, "no folder with a path short enough for a socket", str(self._path))
 
-    def hush(self) -> None:
-        """Take all rings that have come."""
+    def heard(self) -> list[bytes]:
+        """Take all rings that have come, and return what each of them says, in order; nothing where it only rings."""
+        said: list[bytes] = []
         with contextlib.suppress(BlockingIOError):
             while True:
-                self.socket.recv(16)
+                said.append(self.socket.recv(_LONGEST_RING))
+        return said
 
     def close(self) -> None:
         """Take it away."""
@@ -95,8 +101,12 @@ class Ringer:
             None  # when the folder last changed, where the names are sure to be as of then
         )
 
-    def ring(self) -> None:
-        """Ring; never waits, never fails."""
+    def ring(self, said: Callable[[], bytes] = bytes) -> None:
+        """Ring; never waits, never fails.
+
+        Args:
+            said: gives what is to be said, where somebody hears it; what is too long is left out.
+        """
         try:
             changed_ns = os.stat(self._folder).st_mtime_ns  # noqa: PTH116 - at each commit
             if changed_ns != self._changed_ns:
@@ -108,16 +118,21 @@ class Ringer:
                 )
         except OSError:
             return
+        if not self._names:
+            return
+        data = said()
+        if len(data) > _LONGEST_RING:
+            data = b""
         for name in self._names:
-            self._ring(name)
+            self._ring(name, data)
 
-    def _ring(self, name: str) -> None:
+    def _ring(self, name: str, data: bytes) -> None:
         path = os.path.join(self._folder, name)  # noqa: PTH118 - at each commit
         target = path
         try:
             if not _fits(path):
                 target = os.readlink(path)  # noqa: PTH115 - at each commit
-            self._socket.sendto(b"!", target)
+            self._socket.sendto(data, target)
         except OSError as error:
             # A full queue has rung already.
             if error.errno in _GONE:

@@ -6,7 +6,9 @@ Whatever waits for it is carried out together: one transaction, one flush to the
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
+import math
 import os
 import select
 import socket
@@ -15,6 +17,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,13 +28,14 @@ from opask.inbox.hub import Hub
 from opask.inbox.ledger import Ledger
 from opask.inbox.refusals import InboxError
 from opask.inbox.sqlite_tables import SqliteTables
-from opask.inbox.tables import News
+from opask.inbox.tables import News, Row
 from opask.inert import inert_line
 
 __all__ = ["Engine", "Job"]
 
 _logger = logging.getLogger("opask.inbox")
 _TICK_S: Final = 1.0
+_SOON_S: Final = 0.005
 _BATCH: Final = 256
 _PAGE: Final = 1000
 
@@ -98,6 +102,7 @@ class Engine:
         self._ringer: Ringer
         self._position = 0
         self._data_version = 0
+        self._look_at = math.inf
         self._file: tuple[int, int] | None = None
         self._in_hand: deque[Job] = deque()
         self._put_off: list[Job] = []
@@ -223,12 +228,15 @@ class Engine:
             if jobs:
                 self._carry_out(jobs)
             else:
-                ready = {ready for ready, _ in poll.poll(max(0.0, tick - time.monotonic()) * 1000)}
+                wait = max(0.0, min(tick, self._look_at) - time.monotonic())
+                ready = {ready for ready, _ in poll.poll(math.ceil(wait * 1000))}
                 if self._wake_from.fileno() in ready:
                     self._wake_from.recv(64)
                 if self._bell is not None and self._bell.socket.fileno() in ready:
-                    self._bell.hush()
-                    self._guarded(self._look)
+                    self._guarded(self._hear)
+            if time.monotonic() >= self._look_at:
+                self._look_at = math.inf
+                self._guarded(self._look)
             if time.monotonic() >= tick:
                 tick = time.monotonic() + _TICK_S
                 self._must_be_there()
@@ -289,7 +297,7 @@ class Engine:
             results = [(None, fault)] * len(jobs)
             writes = False
         if writes:
-            self._ringer.ring()
+            self._ringer.ring(partial(_said, self._tables.news))
             # First: a caller finds what it did in the hub, too.
             self._guarded(lambda: self._tell_own(is_behind=is_behind))
         for job, (result, fault_) in zip(jobs, results, strict=True):
@@ -300,7 +308,7 @@ class Engine:
                 job.done(result, fault_)
             self._in_hand.popleft()
         if is_behind:
-            self._guarded(self._look)
+            self._look_soon()
 
     def _outcome(self, job: Job, *, alone: bool) -> tuple[Any, Exception | None]:
         """Do a job; where it raises, what it wrote is taken back and the others' stays."""
@@ -322,6 +330,7 @@ class Engine:
         if error is not None:
             self._tables.forget()
             del news.changes[told:]
+            del news.rows[told:]
             news.position = position
         return result, error
 
@@ -332,6 +341,22 @@ class Engine:
             raise  # the file's fault, and so everybody's
         except Exception as error:
             return None, error
+
+    def _hear(self) -> None:
+        """Tell the hub at once what rings say, where it comes next; the rest is for a look."""
+        assert self._bell is not None
+        for said in self._bell.heard():
+            rows = _rows(said)
+            if rows and rows[0][0] == self._hub.last + 1:
+                with contextlib.suppress(LookupError):  # it is gone again
+                    self._hub.told(self._tables.take(rows))
+                    self._look_soon()
+                    continue
+            self._look_at = 0.0
+
+    def _look_soon(self) -> None:
+        """Look once those who were told have begun: nobody waits for the rest of the news."""
+        self._look_at = min(self._look_at, time.monotonic() + _SOON_S)
 
     def _look(self) -> None:
         """Tell the hub where another process has committed something."""
@@ -390,7 +415,7 @@ class Engine:
         except BaseException:
             self._roll_back()
             raise
-        self._ringer.ring()
+        self._ringer.ring(partial(_said, self._tables.news))
         self._tell_own(is_behind=True)
 
     def _roll_back(self) -> None:
@@ -412,6 +437,20 @@ class Engine:
         else:
             why = error.strerror if isinstance(error, OSError) and error.strerror else inert_line(str(error))
         return InboxError(f"the inbox {self._path} cannot be {verb}: {why}")
+
+
+def _said(news: News) -> bytes:
+    """Return what a ring says of news."""
+    return json.dumps(news.rows).encode() if news.rows else b""
+
+
+def _rows(said: bytes) -> list[Row]:
+    """Return what a ring says; nothing where it is cut off, or another's."""
+    try:
+        rows = json.loads(said)
+        return [(int(seq), str(kind), str(key), str(body)) for seq, kind, key, body in rows]
+    except (ValueError, TypeError, RecursionError):
+        return []
 
 
 def _code(error: Exception) -> int:

@@ -31,7 +31,7 @@ from opask.inbox.forms import (
     time_from_json,
     time_to_json,
 )
-from opask.inbox.tables import News
+from opask.inbox.tables import News, Row
 
 __all__ = ["SqliteTables"]
 
@@ -280,8 +280,14 @@ class SqliteTables:
         rows = self._run(
             "SELECT seq, kind, key, body FROM changes WHERE seq > ? ORDER BY seq LIMIT ?", (since, limit)
         ).fetchall()
-        if self._has_gap(since, rows):
-            return None
+        return None if self._has_gap(since, rows) else self.take(rows)
+
+    def take(self, rows: Iterable[Row]) -> tuple[Change, ...]:
+        """Return changes that come next, given as they are stored, and keep in mind what they made.
+
+        Raises:
+            LookupError: an ask is not there any more: it was forgotten since.
+        """
         changes: list[Change] = []
         for seq, kind, key, body in rows:
             entry = self._entry_as_of(key, seq, body) if kind == "entry" else None
@@ -292,7 +298,8 @@ class SqliteTables:
 
     def _entry_as_of(self, ask_id: str, seq: int, status: str) -> Entry:
         entry = self.find_entry(ask_id)
-        assert entry is not None  # a change goes together with what it is of
+        if entry is None:
+            raise LookupError(ask_id)
         return status_from_json(evolve(entry, seq=seq), json.loads(status))
 
     def _has_gap(self, since: int, rows: Sequence[tuple[Any, ...]]) -> bool:
@@ -305,6 +312,7 @@ class SqliteTables:
     def _changed(self, kind: str, key: str, body: str) -> int:
         seq = self._run("INSERT INTO changes (kind, key, body) VALUES (?, ?, ?)", (kind, key, body)).lastrowid
         assert seq is not None
+        self.news.rows.append((seq, kind, key, body))
         if seq % 1000 == 0 and seq > _KEPT_CHANGES:
             self._forget_changes(seq - _KEPT_CHANGES)
         return seq

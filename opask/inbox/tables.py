@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from attrs import define, field
 
 from opask.inbox.entries import Change, Entry, InboxSession, Lease, LoggedEvent, State
 
-__all__ = ["News", "Tables"]
+__all__ = ["News", "Row", "Tables"]
+
+Row: TypeAlias = tuple[int, str, str, str]
+"""A change as it is stored: its number, its kind, the id of what it is of, and what it made of that, as JSON."""
 
 
 @define
@@ -19,12 +22,14 @@ class News:
 
     Args:
         changes: the changes, in order.
+        rows: the same as they are stored, where the store keeps them as text.
         logged: the sessions whose log grew.
         position: the last event's position there; None where none did.
         leases: whether a lease may have changed.
     """
 
     changes: list[Change] = field(factory=list)
+    rows: list[Row] = field(factory=list)
     logged: set[str] = field(factory=set)
     position: int | None = None
     leases: bool = False

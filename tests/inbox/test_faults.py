@@ -208,7 +208,7 @@ async def test_nobody_waits_for_a_store_that_has_failed(
 ) -> None:
     """Whatever its thread meets, whoever waits for it and whoever comes after hears that it has failed."""
 
-    def broken() -> None:
+    def broken(said: object) -> None:
         raise RuntimeError("no idea")
 
     async with SqliteStore(tmp_path / "inbox.db") as store:
