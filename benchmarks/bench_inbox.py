@@ -27,7 +27,7 @@ from programs import CALL, Controlled, spawned
 from reporting import command, in_a_folder
 
 _BLOCK = 20  # pairs of put and resolve in a sample
-_AT_ONCE = 200
+_CALLERS = (1, 2, 10, 200)
 _WATCHERS = 1000
 _QUESTION = Question(
     "Which database should the service use?", "Database", (Option("PostgreSQL"), Option("SQLite"))
@@ -67,18 +67,16 @@ def stores(folder: Path, portal: BlockingPortal, rounds: int) -> Iterator[Figure
         await store.put(ask, host_id)
         await store.resolve(ask.id, _REPLY)
 
-    async def in_turn(store: Store, host_id: str) -> float:
-        begin = time.perf_counter()
-        for _ in range(_BLOCK):
+    async def several(store: Store, host_id: str, count: int) -> None:
+        for _ in range(count):
             await one(store, host_id)
-        return (time.perf_counter() - begin) * 1000 / _BLOCK
 
-    async def at_once(store: Store, host_id: str) -> float:
+    async def at_once(store: Store, host_id: str, callers: int) -> float:
         begin = time.perf_counter()
         async with anyio.create_task_group() as tasks:
-            for _ in range(_AT_ONCE):
-                tasks.start_soon(one, store, host_id)
-        return (time.perf_counter() - begin) * 1000 / _AT_ONCE
+            for _ in range(callers):
+                tasks.start_soon(several, store, host_id, -(-_BLOCK // callers))
+        return (time.perf_counter() - begin) * 1000 / callers / -(-_BLOCK // callers)
 
     turns = Interleaved()
     turns.add("bare", bare)
@@ -86,26 +84,22 @@ def stores(folder: Path, portal: BlockingPortal, rounds: int) -> Iterator[Figure
         memory = MemoryStore()
         for name, store in (("file", file), ("memory", memory)):
             host_id = portal.call(_joined, store)
-            turns.add(name, partial(portal.call, in_turn, store, host_id))
-            turns.add(f"{name} at once", partial(portal.call, at_once, store, host_id))
+            for callers in _CALLERS:
+                turns.add(f"{name} {callers}", partial(portal.call, at_once, store, host_id, callers))
         turns.run(rounds)
     raw.close()
     against = "two sqlite3 transactions, WAL, synchronous=FULL"
-    yield Figure.of_pairs(
-        "put and resolve, one after the other",
-        "ms",
-        turns.pairs("file", "bare"),
-        against=against,
-        target=Target("ratio", 2),
-    )
-    yield Figure.of_pairs(
-        f"the same, each of {_AT_ONCE} at once",
-        "ms",
-        turns.pairs("file at once", "bare"),
-        against=against,
-        target=Target("ratio", 2),
-    )
-    yield Figure.of_pairs("the same in memory", "ms", turns.pairs("memory", "bare"), against=against)
+    for callers in _CALLERS:
+        yield Figure.of_pairs(
+            f"put and resolve, {callers} waiting at once"
+            if callers > 1
+            else "put and resolve, each waited for",
+            "ms",
+            turns.pairs(f"file {callers}", "bare"),
+            against=against,
+            target=Target("ratio", 2) if callers > 1 else None,
+        )
+    yield Figure.of_pairs("the same in memory", "ms", turns.pairs("memory 1", "bare"), against=against)
 
 
 def answers(folder: Path, portal: BlockingPortal, rounds: int) -> Iterator[Figure]:

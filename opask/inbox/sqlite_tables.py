@@ -70,12 +70,11 @@ class SqliteTables:
 
     def _keep(self, change: Change) -> None:
         """Keep in mind what the last change of something has made of it, while it is open."""
-        if isinstance(change, SessionCleared):
-            self.forget()
-        elif isinstance(change, SessionChanged):
+        if isinstance(change, SessionChanged):
             _put(self._sessions, change.session.id, change.session, change.session.is_running)
-        else:
+        elif isinstance(change, EntryChanged):
             _put(self._entries, change.entry.id, change.entry, change.entry.is_open)
+        # What is cleared was over, and so is not kept.
 
     def _wrote(self, change: Change) -> None:
         self._keep(change)

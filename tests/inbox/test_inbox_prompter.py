@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,7 +16,7 @@ from attrs import evolve
 
 from bridge_peers import ONE, PlainAdapter
 from inbox_peers import KINDS, Kind, ask_of, first, opened, second, utc_now
-from opask import Cancelled, LaunchRequest, Prompter, Skipped
+from opask import Ask, Cancelled, LaunchRequest, Prompter, Reply, Skipped
 from opask.bridge import Bridge, Session
 from opask.events import QuestionAsked
 from opask.inbox import (
@@ -103,6 +105,38 @@ async def test_an_answer_reaches_the_agent_and_is_delivered(store: Store) -> Non
     assert names == ["question_asked", "question_resolved"]
     session_ = await store.session("s1")
     assert (session_.runtime, session_.title, session_.ending) == ("plain", "Set up", "ended")
+
+
+async def test_a_busy_host_keeps_neither_a_question_nor_an_answer_waiting(tmp_path: Path) -> None:
+    """Its loop may stand still: the question comes into the inbox, and the answer gets to the agent."""
+
+    async def answer() -> None:
+        async with SqliteStore(tmp_path / "inbox.db") as other:
+            await other.resolve((await pending(other)).id, second("web"))
+
+    async with opened("sqlite", tmp_path) as store, hosted(store) as session:
+        with ThreadPoolExecutor(1) as operator:
+            call = session.call(ONE, {})
+            answered = operator.submit(anyio.run, answer)
+            answered.result(20)  # blocks this loop
+            told = call.result()
+    assert told.structured == {"answers": {"Which?": "b"}}
+
+
+async def test_a_prompter_of_a_subclass_runs_on_the_hosts_loop(tmp_path: Path) -> None:
+    """What a host adds may need its own loop."""
+    threads = []
+
+    class Own(InboxPrompter):
+        async def ask(self, ask: Ask, /) -> Reply:
+            threads.append(threading.current_thread())
+            return first()
+
+    async with Own(MemoryStore(), when_absent="attach") as prompter, Bridge() as bridge:
+        session = await bridge.attach("s1", PlainAdapter(), prompter, allow_unverified=True)
+        session.plan_launch(LaunchRequest(["x"], {}))
+        await Agent(session).ask(ONE)
+    assert threads == [threading.current_thread()]
 
 
 @pytest.mark.parametrize("reply", [Skipped("web"), Cancelled("operator")])

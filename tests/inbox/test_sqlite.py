@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import subprocess
@@ -18,12 +19,14 @@ from opask.inbox import (
     EntryChanged,
     InboxError,
     InboxPrompter,
+    LoggedEvent,
     Snapshot,
     SqliteStore,
     TooLateError,
     default_path,
 )
 from opask.inbox.bells import Bell, Ringer
+from opask.inbox.ledger import Ledger
 from opask.inbox.places import is_held
 from opask.inbox.schema import APPLICATION_ID, VERSION
 
@@ -312,6 +315,100 @@ async def test_without_a_doorbell_news_take_a_second(
                     pass
             assert update.entry.id == "q1"
     assert "takes a second" in caplog.text
+
+
+async def test_what_is_taken_back_is_neither_told_nor_kept(tmp_path: Path) -> None:
+    """Of an operation that fails once it has written nothing is left, here or where it would be heard of."""
+    async with SqliteStore(tmp_path / "inbox.db") as other, SqliteStore(tmp_path / "inbox.db") as store:
+        host = await store.join()
+        before = await store.put(ask_of(), host.id)
+        watches = [store.watch(before.seq), other.watch(before.seq)]
+        heard: list[LoggedEvent] = []
+
+        def fails(ledger: Ledger) -> None:
+            ledger.append("s1", [{"event": "text", "text": "no"}])
+            ledger.resolve("q1", first(), None, None)
+            ledger.put(ask_of("q2"), host.id, None, None, None)
+            raise RuntimeError("after all")
+
+        async def alone() -> None:
+            with pytest.raises(RuntimeError, match="after all"):
+                await store._write(fails)
+
+        async def hear() -> None:
+            with anyio.fail_after(10):
+                heard.append(await anext(store.watch_events("s1")))
+
+        async with anyio.create_task_group() as listening:
+            listening.start_soon(hear)
+            await anyio.wait_all_tasks_blocked()
+            await alone()
+            async with anyio.create_task_group() as tasks:  # with others in one transaction, too
+                for _ in range(3):
+                    tasks.start_soon(alone)
+                    tasks.start_soon(store.leave, "nobody")
+            assert await store.entry("q1") == before
+            assert await other.entry("q1") == before
+            await other.append("s1", [{"event": "text", "text": "yes"}])
+        assert heard[0].event["text"] == "yes"
+        answered = await store.resolve("q1", first())
+        with anyio.fail_after(10):
+            for watch in watches:
+                assert await anext(watch) == EntryChanged(answered.seq, answered)
+
+
+async def test_events_of_two_processes_at_once_are_all_heard(tmp_path: Path) -> None:
+    """Whoever stores events of its own does not pass over those that another one has stored just before."""
+    async with SqliteStore(tmp_path / "inbox.db") as store, SqliteStore(tmp_path / "inbox.db") as other:
+        host = await store.join()
+        for session_id in ("s1", "s2"):
+            await store.begin_session(session_id, host.id)
+        heard: list[LoggedEvent] = []
+        goes_on = threading.Event()
+
+        async def hear() -> None:
+            with anyio.fail_after(10):
+                heard.append(await anext(store.watch_events("s1")))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(hear)
+            await anyio.wait_all_tasks_blocked()
+            tasks.start_soon(store._read, lambda _: goes_on.wait(10))
+            await anyio.wait_all_tasks_blocked()
+            await other.append("s1", [{"event": "text", "text": "other's"}])
+            store.append_soon("s2", [{"event": "text", "text": "own"}])
+            goes_on.set()
+        assert heard[0].event["text"] == "other's"
+
+
+async def test_rings_that_say_anything_are_heard(tmp_path: Path) -> None:
+    """What a ring says counts only where it comes next and can be read; a look finds the rest."""
+    async with SqliteStore(tmp_path / "inbox.db") as store, SqliteStore(tmp_path / "inbox.db") as other:
+        host = await store.join()
+        entry = await store.put(ask_of(), host.id)
+        watch = other.watch(entry.seq)
+        assert other._engine is not None
+        ringing = Ringer(store._folder, store._engine._bell.name)  # type: ignore[union-attr]
+        gone = [(entry.seq + 1, "entry", "q9", "{}")]  # an ask that was forgotten since
+        for said in (
+            b"",
+            b"!",
+            b"\xff\x00",
+            b"[" * 16_000,
+            b"{}",
+            b"[[1]]",
+            b'[["a", 1, 2, 3]]',
+            b"x" * 20_000,
+            json.dumps([(entry.seq + 9, "entry", "q1", "{}")]).encode(),
+            json.dumps([(entry.seq, "entry", "q1", "{}")]).encode(),
+            json.dumps(gone).encode(),
+        ):
+            ringing.ring(lambda said=said: said)  # type: ignore[misc]
+        ringing.close()
+        answered = await store.resolve("q1", first())
+        with anyio.fail_after(10):
+            assert await anext(watch) == EntryChanged(answered.seq, answered)
+        assert await other.entry("q1") == answered
 
 
 async def test_a_bell_that_nobody_hears_is_taken_away(tmp_path: Path) -> None:
