@@ -37,6 +37,7 @@ def round_trip(host: Controlled, rounds: int) -> Iterator[Figure]:
         return (time.perf_counter() - begin) * 1000 / _BLOCK
 
     relays = host.do("attach", count=2)["commands"]
+    relays += host.do("attach", count=1, any_loop=True)["commands"]
     typescript = typescript_server()
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="opask-bench-"))
@@ -51,6 +52,7 @@ def round_trip(host: Controlled, rounds: int) -> Iterator[Figure]:
             turns.add(name, lambda: asks(client))
 
         add("relay", stack.enter_context(spawned(relays[0]))[0])
+        add("any loop", stack.enter_context(spawned(relays[2]))[0])
         add("socket", stack.enter_context(connected(relays[1][-1])))
         add("python", stack.enter_context(spawned(sdk_server()))[0])
         if typescript:
@@ -68,6 +70,13 @@ def round_trip(host: Controlled, rounds: int) -> Iterator[Figure]:
         name,
         "ms",
         turns.pairs("relay", "python"),
+        against="Python SDK stdio server",
+        target=Target("ratio", 1),
+    )
+    yield Figure.of_pairs(
+        "the same, by a prompter for any loop",
+        "ms",
+        turns.pairs("any loop", "python"),
         against="Python SDK stdio server",
         target=Target("ratio", 1),
     )

@@ -23,9 +23,14 @@ from opask_claude import adapter
 
 
 class Operator:
-    """Answers at once, or all together when told to."""
+    """Answers at once, or all together when told to.
 
-    def __init__(self) -> None:
+    Args:
+        any_loop: whether it need not be asked on the host's loop; such a one can only answer at once.
+    """
+
+    def __init__(self, *, any_loop: bool = False) -> None:
+        self.any_loop = any_loop
         self.gate = anyio.Event()
         self.gate.set()
         self.asked = 0
@@ -66,13 +71,14 @@ class Host:
         self._operator = Operator()
         self._sessions: list[Session] = []
 
-    async def attach(self, count: int) -> Any:
+    async def attach(self, count: int, any_loop: bool = False) -> Any:
         """Attach so many sessions at once; give their relays' commands."""
         sessions: list[Session] = []
+        operator = Operator(any_loop=True) if any_loop else self._operator
 
         async def one(number: int) -> None:
             session = await self._bridge.attach(
-                f"bench-{number}", adapter, self._operator, allow_unverified=True
+                f"bench-{number}", adapter, operator, allow_unverified=True
             )
             session.plan_launch(LaunchRequest(["claude", "-p", "hello"], dict(os.environ)))
             sessions.append(session)

@@ -1,4 +1,4 @@
-"""`opask inbox`: what waits for an operator, listed, shown, answered and skipped from a shell or a script."""
+"""`opask inbox`: what waits for an operator, listed, shown, answered, skipped and forgotten from a shell or a script."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +28,7 @@ __all__ = ["configure", "run"]
 HELP = "show the questions that wait for you, and answer them"
 EXAMPLE = 'opask inbox answer q_1a2b3c "PostgreSQL"'
 
+_LONGEST_AGE: Final = timedelta(days=100_000)
 _TITLE_LENGTH: Final = 60
 _ID_LENGTH: Final = 60  # of a host's own; the bridge's are shorter
 _COLOURS: dict[str, Colour] = {
@@ -57,12 +59,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         )
     commands = parser.add_subparsers(dest="action", metavar="ACTION")
 
-    listing = commands.add_parser("list", parents=[common], help="list what is open, or all")
+    listing = commands.add_parser(
+        "list",
+        parents=[common],
+        help="list what is open, or all",
+        epilog="example: opask inbox list --all --limit 20 --json",
+    )
     listing.add_argument("--all", action="store_true", help="also what is over")
     listing.add_argument("--session", metavar="ID", help="of this session alone")
     listing.add_argument("--limit", type=_count, metavar="N", help="the youngest N of them")
 
-    showing = commands.add_parser("show", parents=[common], help="show one question whole")
+    showing = commands.add_parser(
+        "show", parents=[common], help="show one question whole", epilog="example: opask inbox show q_1a2b3c"
+    )
     showing.add_argument("id", metavar="ID", help="the question's id, or a beginning of it that no other has")
 
     answering = commands.add_parser(
@@ -80,9 +89,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="an object from question text to label, list of labels, words of your own, or null",
     )
 
-    skipping = commands.add_parser("skip", parents=[common], help="let the agent go on without an answer")
+    skipping = commands.add_parser(
+        "skip",
+        parents=[common],
+        help="let the agent go on without an answer",
+        epilog="example: opask inbox skip q_1a2b3c",
+    )
     skipping.add_argument(
         "id", metavar="ID", help="the question's id, or a beginning of it that no other has"
+    )
+
+    pruning = commands.add_parser(
+        "prune",
+        parents=[common],
+        help="forget what has been over for long",
+        epilog="example: opask inbox prune --older-than 90",
+    )
+    pruning.add_argument(
+        "--older-than",
+        type=_days,
+        required=True,
+        metavar="DAYS",
+        help="forget the questions that were over, and the conversations that had ended, so long ago; what is open stays",
     )
 
 
@@ -90,6 +118,15 @@ def _count(value: str) -> int:
     if value.isdecimal() and int(value[:9]) > 0:
         return int(value[:9])
     raise argparse.ArgumentTypeError(f"{value!r} is no number above 0")
+
+
+def _days(value: str) -> timedelta:
+    with suppress(ValueError, OverflowError):
+        if timedelta(0) <= (age := timedelta(days=float(value))) <= _LONGEST_AGE:
+            return age
+    raise argparse.ArgumentTypeError(
+        f"{value!r} is no number of days from 0 to {_LONGEST_AGE.days}, such as 90 or 0.5"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -159,6 +196,8 @@ async def _run(args: argparse.Namespace) -> int:
     async with _store(args) as store:
         if args.action == "list":
             return await _list(store, args)
+        if args.action == "prune":
+            return await _prune(store, args)
         entry = await _found(store, args.id)
         if args.action == "show":
             _show(entry, as_json=args.json)
@@ -168,6 +207,17 @@ async def _run(args: argparse.Namespace) -> int:
             _show_decided(await store.resolve(entry.id, reply), as_json=args.json)
         except RefusedError as refusal:
             return _refused(refusal, args, reply)
+    return 0
+
+
+async def _prune(store: SqliteStore, args: argparse.Namespace) -> int:
+    before = datetime.now(UTC) - args.older_than
+    forgotten = await store.prune(before)
+    if args.json:
+        print(json.dumps({"forgotten": forgotten, "before": before.isoformat()}))
+    else:
+        what = "1 question is" if forgotten == 1 else f"{forgotten} questions are"
+        print(f"{what} forgotten: what was over before {before.astimezone():%Y-%m-%d %H:%M}.")
     return 0
 
 

@@ -163,6 +163,25 @@ def test_an_answer_that_comes_too_late_can_be_the_next_prompt(shell: Shell) -> N
     assert "Answer: b" in out
 
 
+def test_what_has_been_over_for_long_is_forgotten(shell: Shell) -> None:
+    """What is over goes, from the age that is given; what is open, and younger, stays."""
+    assert shell.run("skip", "q_one")[0] == 0
+    assert shell.json("prune", "--older-than", "1")["forgotten"] == 0
+    code, out, _ = shell.run("prune", "--older-than", "0")
+    assert (code, out.partition(":")[0]) == (0, "1 question is forgotten")
+    assert [entry["id"] for entry in shell.json("list", "--all")] == ["q_two", "q_three"]
+
+
+@pytest.mark.parametrize("age", ["-1", "x", "nan", "1e300", ""])
+def test_an_age_that_is_none_is_told(shell: Shell, age: str) -> None:
+    """And nothing is forgotten."""
+    assert shell.run("skip", "q_one")[0] == 0
+    code, out, err = shell.run("prune", f"--older-than={age}")
+    assert (code, out) == (2, "")
+    assert "no number of days" in err
+    assert len(shell.json("list", "--all")) == 3
+
+
 def test_an_inbox_that_is_not_there_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A name that is mistyped makes no new inbox."""
     file = tmp_path / "no.db"
