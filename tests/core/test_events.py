@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
@@ -41,6 +43,7 @@ FIELDS = {
     "host_called": "call_id call input",
     "host_returned": "call_id call output replayed",
 }
+DOCUMENTED = Path(__file__).parents[2] / "docs" / "events.md"
 ALWAYS = ["event", "seq", "time", "session_id", "turn_id"]
 WHERE_KNOWN = ["question_id", "tool_call_id", "agent_id"]
 NULLED = ("tool_call_id", "question_asked")  # there even where it is not known
@@ -157,3 +160,20 @@ def test_an_event_without_a_place_has_an_empty_envelope() -> None:
         "turn_id": None,
         "text": "Hi",
     }
+
+
+def test_the_document_names_every_event_and_field() -> None:
+    """Its tables have what readers of the JSON lines know, in order; the example is an event."""
+    document = DOCUMENTED.read_text(encoding="utf-8")
+    rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in document.splitlines() if line.startswith("| `")]
+    envelope = [field for field, *rest in rows if len(rest) == 1]
+    assert [name.strip(" `") for name in envelope] == [*ALWAYS, *WHERE_KNOWN]
+    described = {
+        row[0].strip(" `"): " ".join(re.findall(r"(?:^|;)\s*`(\w+)`", row[2]))
+        for row in rows
+        if len(row) == 3
+    }
+    assert described == FIELDS
+    example = json.loads(document.partition("```json\n")[2].partition("\n```")[0])
+    own = [name for name in example if name not in {*ALWAYS, *WHERE_KNOWN}]
+    assert own == FIELDS[example["event"]].split()
