@@ -27,10 +27,11 @@ _SUFFIX: Final = ".bell"
 _ELSEWHERE: Final = "opask-bell-"
 _LONGEST: Final = 100
 _SURE_NS: Final = (
-    100_000_000  # a folder that is as old as this at a look is not changed unseen: its clock has ticks
+    2_500_000_000  # a folder as old as this at a look is not changed unseen: some clocks tick in seconds
 )
 _LONGEST_RING: Final = 16 * 1024
 _GONE = {errno.ECONNREFUSED, errno.ENOENT, errno.ENOTDIR, errno.ENOTSOCK}
+_FULL = {errno.EAGAIN, errno.ENOBUFS}
 
 
 class Bell:
@@ -94,8 +95,7 @@ class Ringer:
     def __init__(self, folder: Path, own: str | None) -> None:
         self._folder = folder
         self._own = own
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._socket.setblocking(False)
+        self._socket = _sending()
         self._names: tuple[str, ...] = ()
         self._changed_ns: int | None = (
             None  # when the folder last changed, where the names are sure to be as of then
@@ -132,7 +132,7 @@ class Ringer:
         try:
             if not _fits(path):
                 target = os.readlink(path)  # noqa: PTH115 - at each commit
-            self._socket.sendto(data, target)
+            self._send(data, target)
         except OSError as error:
             # A full queue has rung already.
             if error.errno in _GONE:
@@ -144,9 +144,30 @@ class Ringer:
                         Path(target).unlink()
                         folder.rmdir()
 
+    def _send(self, data: bytes, target: str) -> None:
+        try:
+            self._socket.sendto(data, target)
+        except OSError as error:
+            if error.errno == errno.EMSGSIZE:  # macOS takes 2048 bytes unless it is told otherwise
+                self._socket.sendto(b"", target)
+            elif error.errno in _FULL:
+                # The target's queue is, or this socket's own buffer with what lies in those of stopped processes.
+                fresh = _sending()
+                self._socket.close()
+                self._socket = fresh
+                fresh.sendto(data, target)
+            else:
+                raise
+
     def close(self) -> None:
         """Close it."""
         self._socket.close()
+
+
+def _sending() -> socket.socket:
+    sending = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    sending.setblocking(False)
+    return sending
 
 
 def _sweep(base: Path) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sqlite3
 import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -409,6 +412,47 @@ async def test_rings_that_say_anything_are_heard(tmp_path: Path) -> None:
         with anyio.fail_after(10):
             assert await anext(watch) == EntryChanged(answered.seq, answered)
         assert await other.entry("q1") == answered
+
+
+@pytest.fixture
+def ringing(tmp_path: Path) -> Iterator[Ringer]:
+    """A ringer with as small a buffer as there is, for a few kB."""
+    ringer = Ringer(tmp_path, None)
+    ringer._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+    yield ringer
+    ringer.close()
+
+
+def test_a_bell_made_in_the_same_second_as_another_is_rung(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the folder's time tells whole seconds, a bell that came in between two rings is found all the same."""
+    second_ns = 1_000_000_000
+    made_ns = tmp_path.stat().st_mtime_ns // second_ns * second_ns
+    monkeypatch.setattr("opask.inbox.bells.time.time_ns", lambda: made_ns + second_ns - 1)
+    with closing(Ringer(tmp_path, None)) as ringer, closing(Bell(tmp_path)) as first_bell:
+        os.utime(tmp_path, ns=(made_ns, made_ns))
+        ringer.ring()
+        with closing(Bell(tmp_path)) as second_bell:
+            os.utime(tmp_path, ns=(made_ns, made_ns))
+            ringer.ring()
+            assert (len(first_bell.heard()), len(second_bell.heard())) == (2, 1)
+
+
+def test_a_stopped_process_keeps_no_ring_from_the_others(tmp_path: Path, ringing: Ringer) -> None:
+    """What a process does not hear, since it is stopped, takes no room from what the others are told."""
+    with closing(Bell(tmp_path)), closing(Bell(tmp_path)) as heard:
+        for number in range(100):
+            said = f"{number:1000}".encode()
+            ringing.ring(lambda said=said: said)  # type: ignore[misc]
+            assert heard.heard() == [said]
+
+
+def test_a_ring_that_is_too_long_for_the_system_only_rings(tmp_path: Path, ringing: Ringer) -> None:
+    """What does not go into a datagram is left out, and the ring is heard all the same."""
+    with closing(Bell(tmp_path)) as bell:
+        ringing.ring(lambda: b"x" * 10_000)
+        assert bell.heard() == [b""]
 
 
 async def test_a_bell_that_nobody_hears_is_taken_away(tmp_path: Path) -> None:
