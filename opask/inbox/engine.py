@@ -104,6 +104,7 @@ class Engine:
         self._data_version = 0
         self._look_at = math.inf
         self._file: tuple[int, int] | None = None
+        self._unreadable = ""
         self._in_hand: deque[Job] = deque()
         self._put_off: list[Job] = []
 
@@ -232,8 +233,9 @@ class Engine:
                 ready = {ready for ready, _ in poll.poll(math.ceil(wait * 1000))}
                 if self._wake_from.fileno() in ready:
                     self._wake_from.recv(64)
-                if self._bell is not None and self._bell.socket.fileno() in ready:
-                    self._guarded(self._hear)
+                is_rung = self._bell is not None and self._bell.socket.fileno() in ready
+                if is_rung and not self._guarded(self._hear):
+                    self._look_at = 0.0
             if time.monotonic() >= self._look_at:
                 self._look_at = math.inf
                 self._guarded(self._look)
@@ -250,8 +252,10 @@ class Engine:
             step()
         except sqlite3.Error as error:
             _logger.warning("the inbox %s: %s", self._path, error)
-        except Exception:
-            _logger.exception("the inbox %s holds what cannot be read", self._path)
+        except Exception as error:
+            if repr(error) != self._unreadable:  # once, and not every second
+                self._unreadable = repr(error)
+                _logger.exception("the inbox %s holds what cannot be read", self._path)
         else:
             return True
         return False
@@ -284,8 +288,8 @@ class Engine:
             try:
                 version = self._version()
                 is_behind = version != self._data_version
-                if is_behind and not self._guarded(self._catch_up):
-                    self._tables.forget()
+                if is_behind:
+                    self._keep_up()
                 results.extend(self._outcome(job, alone=len(jobs) == 1) for job in jobs)
                 self._connection.execute("COMMIT")
             except BaseException:
@@ -369,6 +373,7 @@ class Engine:
                 logged = self._tables.logged_after(self._position) if position != self._position else ()
                 self._hub.told(logged=logged, leases=self._tables.find_leases())
                 self._position, self._data_version = position, version
+            self._unreadable = ""
         finally:
             if self._connection.in_transaction:
                 self._connection.execute("COMMIT")
@@ -385,6 +390,14 @@ class Engine:
             self._hub.told(changes)
             if len(changes) < _PAGE:
                 return
+
+    def _keep_up(self) -> None:
+        """Catch up within a transaction; where that cannot be done, what is to be done there is read from the file."""
+        if self._guarded(self._catch_up):
+            return
+        self._tables.forget()
+        if not self._connection.in_transaction:  # as some faults of a disk's end it
+            raise sqlite3.OperationalError("what has changed there cannot be read")
 
     def _tell_own(self, *, is_behind: bool) -> None:
         """Tell the hub what was committed here last.
@@ -409,7 +422,7 @@ class Engine:
             return
         self._connection.execute("BEGIN IMMEDIATE")
         try:
-            self._catch_up()
+            self._keep_up()
             self.ledger.sweep()
             self._connection.execute("COMMIT")
         except BaseException:
@@ -419,10 +432,10 @@ class Engine:
         self._tell_own(is_behind=True)
 
     def _roll_back(self) -> None:
-        if self._connection.in_transaction:  # a full disk has ended it already
-            self._connection.execute("ROLLBACK")
         self._tables.forget()
         self._tables.news = News()
+        if self._connection.in_transaction:  # a full disk has ended it already
+            self._connection.execute("ROLLBACK")
 
     def _version(self) -> int:
         version: int = self._connection.execute("PRAGMA data_version").fetchone()[0]

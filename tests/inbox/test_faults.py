@@ -14,8 +14,16 @@ import anyio
 import pytest
 
 from inbox_peers import KINDS, Kind, ask_of, first, opened
-from opask import Abandoned, Answered, Ask, Cancelled, Outcome, Reply
-from opask.inbox import InboxError, InboxPrompter, MemoryStore, SqliteStore, attend, show
+from opask import Abandoned, Answered, Ask, Cancelled, Outcome, Reply, Skipped
+from opask.inbox import (
+    AlreadyResolvedError,
+    InboxError,
+    InboxPrompter,
+    MemoryStore,
+    SqliteStore,
+    attend,
+    show,
+)
 from opask.inbox.places import is_held
 
 FIVE_S = 5.0
@@ -219,6 +227,58 @@ async def test_nobody_waits_for_a_store_that_has_failed(
                 await store.renew("lease", "web")
             with pytest.raises(InboxError, match="no idea"):
                 await store.leases()
+
+
+async def test_a_change_that_cannot_be_read_holds_up_nothing_else(
+    tmp_path: Path, impatient: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is done goes by what the file holds, a host's death is taken in, and it is complained of once, not for ever."""
+    file = tmp_path / "inbox.db"
+    async with SqliteStore(file) as store, SqliteStore(file) as other:
+        host, lost = await store.join(), await other.join()
+        await store.put(ask_of("q1"), host.id)
+        await other.put(ask_of("q2", "s2"), lost.id)
+        raw = sqlite3.connect(file, isolation_level=None)
+        raw.execute("INSERT INTO changes (kind, key, body) VALUES ('entry', 'q1', '{')")
+        await other.resolve("q1", first())
+        with pytest.raises(AlreadyResolvedError):
+            await store.resolve("q1", Skipped("late"))
+        other._places.clear()
+        lost.let_go()
+        with anyio.fail_after(WITHIN_S):
+            while (await store.entry("q2")).state != "orphaned":
+                await anyio.lowlevel.checkpoint()
+        for _ in range(20):
+            await store.entry("q1")
+        host.release()
+        raw.close()
+    complaints = [record for record in caplog.records if "cannot be read" in record.message]
+    assert len(complaints) == 2  # one of each store
+
+
+async def test_nothing_is_written_outside_of_a_transaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the disk's fault ends a transaction while others' changes are read, nothing of what was to be done is."""
+    file = tmp_path / "inbox.db"
+    async with SqliteStore(file) as store, SqliteStore(file) as other:
+        host = await store.join()
+        await store.put(ask_of(), host.id)
+        engine = store._engine
+        assert engine is not None
+
+        def broken(since: int, limit: int) -> None:
+            if engine._connection.in_transaction:
+                engine._connection.execute("ROLLBACK")
+            raise sqlite3.OperationalError("disk I/O error")
+
+        with monkeypatch.context() as broken_disk:
+            broken_disk.setattr(engine._tables, "catch_up", broken)
+            await other.renew("lease", "web")
+            with pytest.raises(InboxError, match="cannot be written"):
+                await store.resolve("q1", first())
+        assert (await other.entry("q1")).state == (await store.entry("q1")).state == "pending"
+        host.release()
 
 
 # -- hosts -----------------------------------------------------------------------------------------------------------
