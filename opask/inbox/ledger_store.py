@@ -6,6 +6,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 from opask.inbox.entries import (
@@ -87,7 +88,15 @@ class LedgerStore(ABC):
         by: str | None = None,
     ) -> Entry:
         """See `Store.resolve`."""
-        return _taken(await self._write(Ledger.resolve, ask_id, reply, session_id, by))
+        if callable(reply):
+            reply = partial(_read, reply)
+        try:
+            result = await self._write(Ledger.resolve, ask_id, reply, session_id, by)
+        except _UnreadError as unread:
+            error = unread.error
+        else:
+            return _taken(result)
+        raise error
 
     async def extend(self, ask_id: str, until: datetime) -> Entry:
         """See `Store.extend`."""
@@ -222,6 +231,21 @@ class LedgerStore(ABC):
     async def prune(self, before: datetime) -> int:
         """See `Store.prune`."""
         return await self._write(Ledger.prune, before)
+
+
+class _UnreadError(Exception):
+    """Brings what the reader of a reply raised to whoever gave it, past what would take it for the store's own."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def _read(reads: ReadsReply, ask: Ask) -> OperatorReply:
+    try:
+        return reads(ask)
+    except BaseException as error:  # not even an exit ends the store's thread
+        raise _UnreadError(error) from None
 
 
 def _taken(result: Entry | RefusedError) -> Entry:

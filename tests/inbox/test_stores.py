@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -11,7 +12,18 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from inbox_peers import KINDS, Clock, Kind, ask_of, first, opened, second
-from opask import Abandoned, Answer, Answered, Cancelled, Option, Question, Skipped, TimedOut, Unavailable
+from opask import (
+    Abandoned,
+    Answer,
+    Answered,
+    Ask,
+    Cancelled,
+    Option,
+    Question,
+    Skipped,
+    TimedOut,
+    Unavailable,
+)
 from opask.inbox import (
     AlreadyResolvedError,
     AnswerMisfitError,
@@ -148,6 +160,27 @@ async def test_what_is_refused_says_why_and_changes_nothing(store: AnyStore, clo
         await store.resolve("q1", Cancelled("host"))
     assert await store.entry("q1") == before
     assert (await store.resolve("q1", first())).state == "answered"
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), sqlite3.OperationalError("no such table"), SystemExit(3)])
+async def test_what_reads_a_reply_may_fail_for_whoever_gave_it_alone(
+    store: AnyStore, clock: Clock, error: BaseException
+) -> None:
+    """Its error is raised there as it is, whatever it is; the question stays open and the store goes on."""
+    host = await store.join()
+    await store.put(ask_of(now=clock()), host.id)
+    read: list[str] = []
+
+    def fail(ask: Ask) -> Answered:
+        read.append(ask.id)
+        raise error
+
+    with pytest.raises(type(error)) as raised:
+        await store.resolve("q1", fail)
+    assert raised.value is error
+    assert read == ["q1"]
+    assert (await store.entry("q1")).state == "pending"
+    assert (await store.resolve("q1", lambda ask: first())).state == "answered"
 
 
 async def test_the_first_answer_wins(store: AnyStore) -> None:
