@@ -21,8 +21,9 @@ class Prompter(Protocol):
     ``ask`` runs on the host's own event loop; a plain function runs in a worker thread instead.
     It is cancelled when the ask ends otherwise. An exception in it is logged and becomes `Unavailable`.
 
-    Where a prompter has an attribute ``any_loop`` that is true, its ``ask`` may run on any asyncio event loop, in any
-    thread. It is then run on the bridge's own, so that a busy host keeps neither a question nor an answer waiting.
+    Where a prompter itself has an attribute ``any_loop`` that is true, its ``ask`` may run on any asyncio event loop,
+    in any thread, and the others may be called there. It is then run on the bridge's own, so that a busy host keeps
+    neither a question nor an answer waiting; a session that closes waits a second for it to hear how its asks ended.
     """
 
     def ask(self, ask: Ask, /) -> Awaitable[Reply] | Reply:

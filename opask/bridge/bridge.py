@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import inspect
 import logging
 import math
 import os
@@ -358,7 +359,7 @@ class Bridge:
                 session_id,
                 adapter,
                 prompter,
-                self._thread.host if getattr(prompter, "any_loop", False) else self._host,
+                self._thread.host if _runs_anywhere(prompter) else self._host,
                 wait,
                 registry=self._registry,
                 version=version,
@@ -386,6 +387,13 @@ class Bridge:
             self._http = HttpListener()
             self._http_ended = self._thread.submit(self._http.run)
         return self._http
+
+
+def _runs_anywhere(prompter: Prompter | None) -> bool:
+    """Tell whether a prompter says so itself; one that passes on what it is asked for says it of another."""
+    return inspect.getattr_static(prompter, "any_loop", None) is not None and bool(
+        getattr(prompter, "any_loop", False)
+    )
 
 
 async def _in_thread(function: object) -> None:

@@ -45,6 +45,7 @@ class Prompting:
         context: the context that the prompter runs in, the host's own of when it attached.
         on_reply: told what the prompter gave back, unchecked; called on the host's loop, must not block.
         wait: the ask's wait, for the prompter to extend; see `opask.prompter.current_wait`.
+        on_told: called once the prompter has heard how the ask ended, on the host's loop, as long as that runs.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Prompting:
         on_reply: Callable[[object], object],
         *,
         wait: Wait | None = None,
+        on_told: Callable[[], object] = lambda: None,
     ) -> None:
         self._host = host
         self._context = context
@@ -63,6 +65,7 @@ class Prompting:
         self._prompter = prompter
         self._ask = ask
         self._on_reply = on_reply
+        self._on_told = on_told
         self._lock = threading.Lock()
         self._outcome: Outcome | None = None
         self._told = False
@@ -166,6 +169,7 @@ class Prompting:
             if ends_process(error):
                 raise
             _logger.exception("prompter.settled failed on ask %s", self._ask.id)
+        self._on_told()
 
 
 def _is_cancellation(error: BaseException) -> bool:

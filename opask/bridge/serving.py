@@ -196,6 +196,8 @@ class ServedSession:
             try:
                 if hasattr(self, "desk"):
                     self.desk.settle_all()
+                    with anyio.move_on_after(_CLOSE_S, shield=True):
+                        await self._session.told()
                 self._session.folder_goes()
             finally:
                 shutil.rmtree(self._folder, ignore_errors=True)

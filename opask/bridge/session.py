@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self
@@ -143,6 +144,7 @@ class Session:
         self._plan: LaunchPlan | None = None
         self._conversation: Conversation | None = None
         self._missing: AskToolMissing | None = None  # not told yet, since a list is under way
+        self._untold: dict[str, anyio.Event] = {}  # by ask, where the prompter runs on the bridge's loop
         self._publisher = Publisher(session_id, self._with_support)
         self._lock = self._publisher.lock
         self.asks = AskReporter(self._publisher, lambda: self._conversation, self._publish, self._put)
@@ -472,10 +474,30 @@ class Session:
             on_reply(Unavailable("the host attached no prompter"))
             return lambda outcome: None
         prompting = Prompting(
-            self._host, self._prompter, ask, self._context, on_reply, wait=self._wait_of(ask)
+            self._host,
+            self._prompter,
+            ask,
+            self._context,
+            on_reply,
+            wait=self._wait_of(ask),
+            on_told=partial(self._told, ask.id),
         )
+        if self._host.is_current:
+            self._untold[ask.id] = anyio.Event()
         prompting.start()
         return prompting.settle
+
+    def _told(self, ask_id: str) -> None:
+        if (told := self._untold.pop(ask_id, None)) is not None:
+            told.set()
+
+    async def told(self) -> None:
+        """Wait until a prompter that runs on the bridge's loop has heard how each ask ended; called by the bridge.
+
+        One on the host's loop is not waited for: the host may be waiting for the session.
+        """
+        for told in list(self._untold.values()):
+            await told.wait()
 
     def _wait_of(self, ask: Ask) -> _AskWait | None:
         """Return the ask's wait, which may grow as far as the launch can hold a call."""

@@ -43,6 +43,11 @@ class HostLoop:
         self.tasks = tasks
         self._token = token or current_token()
 
+    @property
+    def is_current(self) -> bool:
+        """Whether this is called on the loop itself, by a task of some loop."""
+        return current_token() == self._token
+
     def post(self, function: Callable[..., object], /, *args: Any) -> bool:
         """Schedule the call in a copy of the caller's context; False where the loop has ended."""
         try:

@@ -588,6 +588,55 @@ async def test_closing_the_session_cancels_and_tells_the_agent(bridge: Bridge, h
         await peer.ended.wait()
 
 
+async def test_a_prompter_that_passes_attributes_on_runs_on_the_hosts_loop(bridge: Bridge) -> None:
+    """What the one inside says of itself does not hold for what is around it."""
+
+    class Anywhere(Held):
+        any_loop = True
+
+    class Around:
+        def __init__(self, inside: Held) -> None:
+            self._inside = inside
+            self.threads: list[threading.Thread] = []
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._inside, name)
+
+        async def ask(self, ask: Ask, /) -> Reply:
+            self.threads.append(threading.current_thread())
+            return Skipped("test")
+
+    around: Any = Around(Anywhere())
+    async with await attach(bridge, "s", PlainAdapter(), around) as session:
+        session.plan_launch(LaunchRequest(["runtime"]))
+        await Agent(session).ask(ONE)
+    assert around.any_loop
+    assert around.threads == [threading.current_thread()]
+
+
+async def test_closing_the_session_waits_for_a_prompter_on_the_bridges_loop(bridge: Bridge) -> None:
+    """It has heard how its asks ended by then, even where its end takes a while."""
+
+    class Slow(Held):
+        any_loop = True
+
+        async def ask(self, ask: Ask, /) -> Reply:
+            asked.set()
+            try:
+                return await super().ask(ask)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await anyio.sleep(0.1)  # longer than the host takes to hear that the session is closed
+
+    slow, asked = Slow(), threading.Event()
+    session = await attach(bridge, "s", PlainAdapter(), slow)
+    call = session.call(ONE, {})
+    assert await anyio.to_thread.run_sync(asked.wait, 20)
+    await session.aclose()
+    assert [outcome for _, outcome in slow.settlements] == [Cancelled("shutdown")]
+    assert call.result().structured is None
+
+
 async def test_an_adapter_that_fails_costs_no_question(
     bridge: Bridge, held: Held, caplog: pytest.LogCaptureFixture
 ) -> None:
