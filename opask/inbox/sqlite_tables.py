@@ -74,7 +74,12 @@ class SqliteTables:
             _put(self._sessions, change.session.id, change.session, change.session.is_running)
         elif isinstance(change, EntryChanged):
             _put(self._entries, change.entry.id, change.entry, change.entry.is_open)
-        # What is cleared was over, and so is not kept.
+        else:  # what says that its asks were over may have been deleted with them
+            self._entries = {
+                ask_id: entry
+                for ask_id, entry in self._entries.items()
+                if entry.session_id != change.session_id
+            }
 
     def _wrote(self, change: Change) -> None:
         self._keep(change)

@@ -18,14 +18,17 @@ import anyio
 import pytest
 
 from inbox_peers import ask_of, first
+from opask import Abandoned, Skipped
 from opask.inbox import (
     EntryChanged,
     InboxError,
     InboxPrompter,
     LoggedEvent,
+    SessionCleared,
     Snapshot,
     SqliteStore,
     TooLateError,
+    UnknownAskError,
     default_path,
 )
 from opask.inbox.bells import Bell, Ringer
@@ -382,6 +385,35 @@ async def test_events_of_two_processes_at_once_are_all_heard(tmp_path: Path) -> 
             store.append_soon("s2", [{"event": "text", "text": "own"}])
             goes_on.set()
         assert heard[0].event["text"] == "other's"
+
+
+async def test_what_another_process_has_cleared_is_not_kept_in_mind(tmp_path: Path) -> None:
+    """An ask that was over and cleared at once, before this process looked, is gone here too, and not open for ever."""
+    goes_on = threading.Event()
+    async with SqliteStore(tmp_path / "inbox.db") as store, SqliteStore(tmp_path / "inbox.db") as other:
+        host = await store.join()
+        await store.put(ask_of(), host.id)
+        assert (await other.entry("q1")).is_open
+        faults: list[Exception] = []
+
+        async def settle() -> None:
+            try:
+                await other.settle("q1", Abandoned("agent"))
+            except UnknownAskError as error:
+                faults.append(error)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(other._read, lambda _: goes_on.wait(10))
+            await anyio.wait_all_tasks_blocked()
+            await store.resolve("q1", Skipped("op"))
+            await store.clear_session("s1")
+            tasks.start_soon(settle)
+            await anyio.wait_all_tasks_blocked()
+            goes_on.set()
+        assert len(faults) == 1
+        assert await other.entries() == ()
+        assert [type(change) for change in await store.changes(1) or ()][-1] is SessionCleared
+        host.release()
 
 
 async def test_rings_that_say_anything_are_heard(tmp_path: Path) -> None:
