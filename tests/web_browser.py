@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import anyio
+from anyio.abc import SocketAttribute, SocketStream
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from starlette.applications import Starlette
 
@@ -19,6 +21,7 @@ from opask.inbox import Entry, InboxPrompter, SqliteStore, State, Store
 from opask.outcomes import Outcome
 from opask.questions import Ask, Question
 from opask.surfaces.web import Auth, TokenAuth, application
+from opask.surfaces.web.feed import Feeds
 from opask.surfaces.web.serving import listen, served
 from web_actors import Actor, acting
 
@@ -135,6 +138,7 @@ class Stand:
         token: str = TOKEN,
         auth: Auth | None = None,
         around: Callable[[Starlette], Starlette] = lambda app: app,
+        beat_s: float | None = None,
     ) -> None:
         """Start the web surface, on the port that it had before.
 
@@ -142,11 +146,13 @@ class Stand:
             token: the token that it takes.
             auth: what tells who makes a request, in place of the token.
             around: makes the application that is served of that of the surface.
+            beat_s: how often its feeds beat.
         """
         store = self._server.enter_context(self._async(SqliteStore(self._path)))
         listener = listen("127.0.0.1", self._port)
         self._port = listener.getsockname()[1]
-        surface = application(store, auth=auth or TokenAuth(token))
+        feeds = None if beat_s is None else Feeds(store, surface="web", beat_s=beat_s)
+        surface = application(store, auth=auth or TokenAuth(token), feeds=feeds)
         app = around(surface)
         app.state.feeds = surface.state.feeds
         self._server.enter_context(self._async(served(app, listener)))
@@ -154,6 +160,11 @@ class Stand:
     def stop(self) -> None:
         """Stop the web surface; the host goes on."""
         self._server.close()
+
+    def tunnel(self) -> Tunnel:
+        """Open another port, by which the surface is reached too."""
+        made: Tunnel = self._actors.enter_context(self._async(_tunnel(self._port)))
+        return made
 
     def remove_inbox(self) -> None:
         """Delete the inbox's files while they are in use."""
@@ -232,6 +243,54 @@ class Stand:
 
     def _async(self, cm: Any) -> AbstractContextManager[Any]:
         return self._portal.wrap_async_context_manager(cm)
+
+
+class Tunnel:
+    """A port before the server's.
+
+    Args:
+        port: its own.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.link = f"http://127.0.0.1:{port}/?token={TOKEN}"
+        self.frozen = anyio.Event()
+
+    def freeze(self, stand: Stand) -> None:
+        """Let nothing more through of what is connected, without an end of it; what connects from now on gets through."""
+
+        async def freeze() -> None:
+            self.frozen.set()
+            self.frozen = anyio.Event()
+
+        stand.call(freeze)
+
+
+@asynccontextmanager
+async def _tunnel(port: int) -> AsyncIterator[Tunnel]:
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    tunnel = Tunnel(listener.extra(SocketAttribute.local_port))
+
+    async def copy(source: SocketStream, target: SocketStream, ended: anyio.CancelScope) -> None:
+        with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            while True:
+                await target.send(await source.receive())
+        ended.cancel()
+
+    async def carry(client: SocketStream) -> None:
+        async with client, await anyio.connect_tcp("127.0.0.1", port) as server:
+            with anyio.CancelScope() as ended:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(copy, client, server, ended)
+                    tasks.start_soon(copy, server, client, ended)
+                    await tunnel.frozen.wait()
+                    tasks.cancel_scope.cancel()
+                await anyio.sleep_forever()
+
+    async with listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, carry)
+        yield tunnel
+        tasks.cancel_scope.cancel()
 
 
 @contextmanager

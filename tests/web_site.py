@@ -96,25 +96,24 @@ class Line:
 
 @asynccontextmanager
 async def reading(
-    site: Site, path: str = "/api/feed", *, last: str | None = None, **params: str
+    site: Site, path: str = "/api/feed", *, last: str | None = None, beats: bool = False, **params: str
 ) -> AsyncIterator[AsyncIterator[Line]]:
-    """Read a feed, for the block; comments come as lines of the event ``comment``."""
+    """Read a feed, for the block; its beats are passed over, but for where they are wanted."""
     headers = {} if last is None else {"Last-Event-ID": last}
     async with site.client.stream("GET", path, params=params or None, headers=headers) as response:
         assert response.status_code == 200, await response.aread()
         assert response.headers["content-type"].startswith("text/event-stream")
-        yield lines_of(response)
+        yield lines_of(response, beats=beats)
 
 
-async def lines_of(response: httpx2.Response) -> AsyncIterator[Line]:
-    """Give the server-sent events of a response."""
+async def lines_of(response: httpx2.Response, *, beats: bool = False) -> AsyncIterator[Line]:
+    """Give the server-sent events of a response, without its beats where these are not wanted."""
     found: dict[str, str] = {}
     async for line in response.aiter_lines():
-        if line.startswith(":"):
-            yield Line("", "comment")
-        elif line:
+        if line:
             name, _, value = line.partition(": ")
             found[name] = value
         elif "data" in found:
-            yield Line(found["id"], found["event"], json.loads(found["data"]))
+            if beats or found["event"] != "beat":
+                yield Line(found.get("id", ""), found["event"], json.loads(found["data"]))
             found = {}

@@ -141,12 +141,14 @@ async def test_a_question_waits_for_as_long_as_a_page_is_open(site: Site) -> Non
             assert prompter.available("s1")
 
 
-async def test_a_quiet_feed_is_kept_alive_by_comments(store: Store) -> None:
-    """When nothing happens a comment comes, so that either side notices that the other is gone."""
+async def test_a_quiet_feed_beats(store: Store) -> None:
+    """When nothing happens a beat comes, so that either side notices that the other is gone; it says how often."""
     feeds = Feeds(store, surface="web", beat_s=0.01)
-    async with sited(store, feeds=feeds) as site, reading(site) as lines:
-        await anext(lines)
-        assert [(await anext(lines)).event for _ in range(3)] == ["comment"] * 3
+    beat = Line("", "beat", {"every_s": 0.01})
+    async with sited(store, feeds=feeds) as site, reading(site, beats=True) as lines:
+        assert await anext(lines) == beat
+        assert (await anext(lines)).event == "snapshot"
+        assert [await anext(lines) for _ in range(3)] == [beat] * 3
 
 
 async def test_more_feeds_than_there_may_be_are_refused(store: Store) -> None:

@@ -39,7 +39,6 @@ _HEADERS: Final = [
     (b"x-accel-buffering", b"no"),
 ]
 _RETRY: Final = b"retry: 1000\n\n"
-_BEAT: Final = b": still here\n\n"
 
 
 def frame(id_: str, event: str, data: Mapping[str, Any]) -> bytes:
@@ -53,7 +52,8 @@ class Feeds:
     Args:
         store: the inbox.
         surface: the name of the presence lease that is held while somebody watches.
-        beat_s: after how many quiet seconds a comment is sent.
+        beat_s: after how many quiet seconds a beat is sent, and at the beginning: it says so, and a reader that hears
+            none any more knows that the connection is lost though nothing ended it.
         stall_s: after how many seconds of taking nothing a reader is dropped.
         limit: how many may be open at once.
     """
@@ -69,6 +69,7 @@ class Feeds:
     ) -> None:
         self._store = store
         self._beat_s = beat_s
+        self._beat = f'event: beat\ndata: {{"every_s":{beat_s:g}}}\n\n'.encode("ascii")
         self._stall_s = stall_s
         self._limit = limit
         self._presence = _Presence(store, surface)
@@ -171,6 +172,7 @@ class Feeds:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(_until_gone, receive, tasks.cancel_scope)
                     await reader.start()
+                    await reader.put(self._beat)
                     if watches:
                         tasks.start_soon(self._presence.hold)
                     while not reader.is_stalled:
@@ -178,7 +180,7 @@ class Feeds:
                         with anyio.move_on_after(self._beat_s):
                             item = await anext(items)
                         if item is None:
-                            await reader.put(_BEAT)
+                            await reader.put(self._beat)
                         else:
                             await pass_on(item)
                     tasks.cancel_scope.cancel()

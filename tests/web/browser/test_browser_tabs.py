@@ -79,6 +79,21 @@ def test_the_server_is_restarted_while_a_question_waits(stand: Stand, page: Page
     assert missed.result(WAIT_S) == Answered((Answer((), "Halyard"),), "web")
 
 
+def test_a_connection_that_is_lost_without_an_end(stand: Stand, new_page: Callable[..., Page]) -> None:
+    """The page notices that it hears not even a beat any more, says so, and comes back with what it missed."""
+    stand.stop()
+    stand.serve(beat_s=0.4)
+    tunnel = stand.tunnel()
+    page = new_page(signed_in=False)
+    page.goto(tunnel.link)
+    expect(page.locator(".connection")).to_have_text("Connected")
+    tunnel.freeze(stand)
+    outcome = stand.asks(stand.begin(), DATABASE)
+    card_in(page).get_by_role("button", name="SQLite").click()
+    assert outcome.result(WAIT_S) == Answered((Answer((1,)),), "web")
+    expect(page.locator(".connection")).to_have_text("Connected")
+
+
 def test_what_ended_while_the_server_was_away(stand: Stand, page: Page) -> None:
     """A question that another surface answered meanwhile is not open when the page comes back."""
     outcome = stand.asks(stand.begin(), DATABASE)

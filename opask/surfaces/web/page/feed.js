@@ -4,10 +4,13 @@
 /** @typedef {"connecting" | "open" | "reconnecting" | "unauthorized"} Connection */
 
 const PAUSES = [500, 1000, 2000, 4000];
+const BEAT_MS = 15_000; // as long as the server has not said how often it beats
+const MISSED = 2.5;
 
 /**
  * Keeps an EventSource open. The browser resumes a broken one by itself; one that the server refused (it is being
- * restarted behind a proxy, the token has expired) is opened anew, from the last event that was read.
+ * restarted behind a proxy, the token has expired) is opened anew, from the last event that was read. So is one on which
+ * not even the server's beats are heard any more: a connection that is lost on the way may never break.
  */
 export class Feed {
   #url;
@@ -22,6 +25,9 @@ export class Feed {
   #source = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
+  #beat = BEAT_MS;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #watch;
 
   /**
    * @param {object} options
@@ -50,13 +56,20 @@ export class Feed {
     if (this.#last) url.searchParams.set(this.#resume, this.#last);
     const source = new EventSource(url);
     this.#source = source;
+    this.#heard(source);
     source.onopen = () => {
       this.#attempts = 0;
+      this.#heard(source);
       this.#onConnection("open");
     };
     source.onerror = () => this.#broke(source);
+    source.addEventListener("beat", (event) => {
+      this.#beat = JSON.parse(event.data).every_s * 1000;
+      this.#heard(source);
+    });
     for (const kind of this.#kinds) {
       source.addEventListener(kind, (event) => {
+        this.#heard(source);
         this.#last = event.lastEventId || this.#last;
         this.#onMessage(JSON.parse(event.data), event.lastEventId);
       });
@@ -66,8 +79,23 @@ export class Feed {
   /** Close the stream for good, or until it is opened again. */
   close() {
     clearTimeout(this.#timer);
+    clearTimeout(this.#watch);
     this.#source?.close();
     this.#source = null;
+  }
+
+  /**
+   * Begin to wait anew for a sign of life.
+   * @param {EventSource} source
+   */
+  #heard(source) {
+    if (source !== this.#source) return;
+    clearTimeout(this.#watch);
+    this.#watch = setTimeout(() => {
+      this.#onConnection("reconnecting");
+      this.close();
+      this.open();
+    }, this.#beat * MISSED);
   }
 
   /** @param {EventSource} source */
@@ -75,6 +103,7 @@ export class Feed {
     if (source !== this.#source) return;
     this.#onConnection("reconnecting");
     if (source.readyState !== EventSource.CLOSED) return;
+    clearTimeout(this.#watch);
     this.#source = null;
     const welcome = await this.#check();
     if (this.#source) return;
