@@ -13,7 +13,16 @@ from typing import Final
 import anyio
 from anyio.lowlevel import EventLoopToken, current_token
 
-from opask.inbox.entries import Change, Entry, EntryChanged, Lease, LoggedEvent, Snapshot, Update
+from opask.inbox.entries import (
+    Change,
+    Entry,
+    EntryChanged,
+    Lease,
+    LoggedEvent,
+    SessionCleared,
+    Snapshot,
+    Update,
+)
 
 __all__ = ["EVERYTHING", "PRESENCE", "AskWatch", "EventWatch", "Hub", "Signal", "Watch", "ask_key", "log_key"]
 
@@ -161,6 +170,8 @@ class Hub:
                     keys.append(key)
                     for signal in self._signals.get(key, ()):
                         signal.entry = change.entry
+                elif isinstance(change, SessionCleared):
+                    self._doubt_pending(keys)
                 if EVERYTHING not in keys:
                     keys.append(EVERYTHING)
             if leases is not None and leases != self._leases:
@@ -168,6 +179,13 @@ class Hub:
                 keys.append(PRESENCE)
             woken = self._listening(keys)
         self._wake(woken)
+
+    def _doubt_pending(self, keys: list[Hashable]) -> None:
+        """Have whoever waits for an ask look for it: what cleared it may have taken with it how it ended."""
+        for signal in self._signals.get(PRESENCE, ()):
+            if signal.entry is not None and signal.entry.state == "pending":
+                signal.entry = None
+        keys.append(PRESENCE)
 
     def _wake(self, woken: dict[_Loop, set[Signal]]) -> None:
         for loop, signals in woken.items():

@@ -12,12 +12,13 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import anyio
 import pytest
 
-from inbox_peers import ask_of, first
+from inbox_peers import ask_of, first, utc_now
 from opask import Abandoned, Skipped
 from opask.inbox import (
     EntryChanged,
@@ -413,6 +414,33 @@ async def test_what_another_process_has_cleared_is_not_kept_in_mind(tmp_path: Pa
         assert len(faults) == 1
         assert await other.entries() == ()
         assert [type(change) for change in await store.changes(1) or ()][-1] is SessionCleared
+        host.release()
+
+
+async def test_nobody_waits_for_an_ask_that_is_cleared(tmp_path: Path) -> None:
+    """Whoever waits for an ask that another process ended and cleared at once hears that it is gone."""
+    goes_on = threading.Event()
+    async with SqliteStore(tmp_path / "inbox.db") as store, SqliteStore(tmp_path / "inbox.db") as other:
+        host = await other.join()
+        await other.put(ask_of(), host.id)
+        waiting = other.watch_ask("q1")
+        await anext(waiting)
+        await other.extend("q1", utc_now() + timedelta(seconds=100))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(other._read, lambda _: goes_on.wait(10))
+            await anyio.wait_all_tasks_blocked()
+            await store.resolve("q1", Skipped("op"))
+            await store.clear_session("s1")
+            tasks.start_soon(other.leases)  # it catches up before it hears what rings say
+            await anyio.wait_all_tasks_blocked()
+            goes_on.set()
+
+        async def wait() -> None:
+            async for entry in waiting:
+                assert entry.state == "pending"
+
+        with anyio.fail_after(10), pytest.raises(UnknownAskError):
+            await wait()
         host.release()
 
 
