@@ -282,7 +282,7 @@ class Engine:
         self._must_be_there()
         writes = any(job.writes for job in jobs)
         results: list[tuple[Any, Exception | None]] = []
-        may_pass = is_behind = False
+        may_pass = is_behind = is_to_be_read_again = False
         try:
             self._connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
             try:
@@ -298,6 +298,7 @@ class Engine:
         except Exception as error:
             fault = self._told(error, "written" if writes else "read")
             may_pass = isinstance(error, sqlite3.OperationalError)
+            is_to_be_read_again = may_pass and writes and not all(job.writes for job in jobs)
             results = [(None, fault)] * len(jobs)
             writes = False
         if writes:
@@ -308,11 +309,13 @@ class Engine:
             if may_pass and job.insists:
                 _logger.warning("%s; it is tried again", fault_)
                 self._put_off.append(job)
-            else:
+            elif job.writes or not is_to_be_read_again:
                 job.done(result, fault_)
             self._in_hand.popleft()
         if is_behind:
             self._look_soon()
+        if is_to_be_read_again:  # what others cannot write is no reason not to read
+            self._carry_out([job for job in jobs if not job.writes])
 
     def _outcome(self, job: Job, *, alone: bool) -> tuple[Any, Exception | None]:
         """Do a job; where it raises, what it wrote is taken back and the others' stays."""

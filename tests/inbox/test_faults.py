@@ -6,6 +6,7 @@ import os
 import resource
 import shutil
 import sqlite3
+import threading
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
@@ -127,6 +128,38 @@ async def test_a_stopped_writer_is_told_of(tmp_path: Path, impatient: None) -> N
         assert (await store.entry("q1")).state == "pending"
         other.close()
         assert (await store.resolve("q1", first())).state == "answered"
+        host.release()
+
+
+async def test_a_read_does_not_fail_with_what_is_to_be_written_beside_it(
+    tmp_path: Path, impatient: None
+) -> None:
+    """Whoever only looks, as watchers do, is given what is there, though a write at the same time fails."""
+    goes_on = threading.Event()
+    refused: list[InboxError] = []
+
+    async def resolve() -> None:
+        try:
+            await store.resolve("q1", first())
+        except InboxError as error:
+            refused.append(error)
+
+    async def wait() -> None:
+        async for entry in store.watch_ask("q1"):
+            assert entry.state == "pending"
+            break
+
+    async with SqliteStore(tmp_path / "inbox.db") as store:
+        host = await store.join()
+        await store.put(ask_of(), host.id)
+        other = holding(tmp_path / "inbox.db")
+        async with anyio.create_task_group() as tasks:
+            for task in (lambda: store._read(lambda _: goes_on.wait(10)), resolve, wait):
+                tasks.start_soon(task)
+                await anyio.wait_all_tasks_blocked()
+            goes_on.set()
+        assert len(refused) == 1
+        other.close()
         host.release()
 
 
