@@ -465,7 +465,7 @@ def _rows(said: bytes) -> list[Row]:
     try:
         rows = json.loads(said)
         return [(int(seq), str(kind), str(key), str(body)) for seq, kind, key, body in rows]
-    except (ValueError, TypeError, RecursionError):
+    except (ValueError, TypeError, OverflowError, RecursionError):
         return []
 
 

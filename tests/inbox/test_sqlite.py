@@ -444,7 +444,7 @@ async def test_nobody_waits_for_an_ask_that_is_cleared(tmp_path: Path) -> None:
         host.release()
 
 
-async def test_rings_that_say_anything_are_heard(tmp_path: Path) -> None:
+async def test_rings_that_say_anything_are_heard(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """What a ring says counts only where it comes next and can be read; a look finds the rest."""
     async with SqliteStore(tmp_path / "inbox.db") as store, SqliteStore(tmp_path / "inbox.db") as other:
         host = await store.join()
@@ -460,6 +460,7 @@ async def test_rings_that_say_anything_are_heard(tmp_path: Path) -> None:
             b"[" * 16_000,
             b"{}",
             b"[[1]]",
+            b"[[Infinity, 1, 2, 3]]",
             b'[["a", 1, 2, 3]]',
             b"x" * 20_000,
             json.dumps([(entry.seq + 9, "entry", "q1", "{}")]).encode(),
@@ -472,6 +473,7 @@ async def test_rings_that_say_anything_are_heard(tmp_path: Path) -> None:
         with anyio.fail_after(10):
             assert await anext(watch) == EntryChanged(answered.seq, answered)
         assert await other.entry("q1") == answered
+    assert not caplog.records
 
 
 @pytest.fixture
