@@ -255,7 +255,7 @@ async def test_sessions_are_bounded_and_those_that_ended_are_forgotten_in_turn(
 
 
 async def test_all_ends_with_the_block(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Leaving the block ends every process, and a question that waited is settled as cancelled by the shutdown."""
+    """Leaving the block ends every process, and a question that waited is settled as cancelled by the host."""
     use(monkeypatch, Conversant("for turn in turns(): say('text', text=str(os.getpid())); time.sleep(60)"))
     async with stand(tmp_path) as there:
         silent = await there.runs.start("x", "go", None)
@@ -266,7 +266,8 @@ async def test_all_ends_with_the_block(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert not await anyio.Path(f"/proc/{silent.said}").exists()
     assert (silent.state, asking.state) == ("ended", "ended")
     assert (await asking.turn_over()).outcome == "cancelled"
-    assert (await there.store.entry(entry.id)).state == "cancelled"
+    settled = await there.store.entry(entry.id)
+    assert (settled.state, settled.by) == ("cancelled", "host")
 
 
 async def test_a_question_waits_no_longer_than_it_may(tmp_path: Path) -> None:

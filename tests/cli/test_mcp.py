@@ -20,12 +20,13 @@ from httpx2 import AsyncClient
 from mcp import Client, StdioServerParameters
 from mcp.client.context import ClientRequestContext
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, Implementation
+from mcp_types import ElicitRequestParams, ElicitResult, Implementation
 
 from cli_runtimes import DATABASE, PARTS, SECONDS, Command, main_of
+from mcp_clients import call, pending
 from opask import Answer, Answered
 from opask.cli import main
-from opask.inbox import Entry, SqliteStore
+from opask.inbox import SqliteStore
 from opask.surfaces.mcp.tools import tools
 
 pytestmark = pytest.mark.timeout(90)
@@ -124,26 +125,6 @@ class http_server:  # noqa: N801 - a context manager
             self.process.terminate()
         said: tuple[object, str] = self.process.communicate(timeout=SECONDS)
         self.err = said[1]
-
-
-async def call(client: Client, tool: str, **given: Any) -> dict[str, Any]:
-    """Call a tool."""
-    result = await client.call_tool(tool, given)
-    assert isinstance(result, CallToolResult)
-    assert not result.is_error, result.content
-    content: dict[str, Any] = result.structured_content
-    return content
-
-
-async def pending(store: SqliteStore) -> Entry:
-    """Wait for a question in an inbox."""
-    async for update in store.watch():
-        entries: Any = getattr(update, "entries", None) or [getattr(update, "entry", None)]
-        for entry in entries:
-            if entry is not None and entry.state == "pending":
-                found: Entry = entry
-                return found
-    raise AssertionError
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -29,7 +29,7 @@ from mcp_types import (
 )
 
 from mcp_driver import Agent, FakeSession, Stand, one, several, stand
-from opask import Answer, Answered, Cancelled, Skipped
+from opask import Answer, Answered, Ask, Cancelled, Skipped
 from opask.surfaces.mcp.eliciting import Elicitor, takes_forms
 
 pytestmark = pytest.mark.timeout(30)
@@ -251,6 +251,18 @@ async def test_what_cannot_be_done_is_told() -> None:
         assert "stays where it is" in said
         with pytest.raises(MCPError):
             await connected.call_tool("no_such_tool", {})
+
+
+async def test_a_question_of_another_servers_session_is_left_to_that_one() -> None:
+    """An inbox has others' questions too: an answer to one of these is refused, with who takes it, and it stays open."""
+    async with stand(asks(SINGLE)) as there, client(there, "auto") as connected:
+        now = datetime.now(UTC)
+        ask = Ask("q-theirs", "theirs", (SINGLE,), now, now + timedelta(minutes=5))
+        await there.store.put(ask, there.driver.host.id, runtime="fake")
+        said = await refused(connected, "session_answer", question_id="q-theirs", answers=[{"selected": [0]}])
+        assert "no session of this server" in said
+        assert "where session theirs is driven, or in the inbox" in said
+        assert (await there.store.entry("q-theirs")).state == "pending"
 
 
 async def test_a_question_with_several_open_names_all() -> None:

@@ -15,6 +15,7 @@ from mcp.shared.exceptions import MCPError
 
 from opask.errors import AnswerError, OpaskError
 from opask.inbox import AlreadyResolvedError, Entry, RefusedError, Store, TooLateError, answers_from_json
+from opask.inert import shorten
 from opask.outcomes import Answered, Cancelled, Skipped
 from opask.surfaces.mcp import results
 from opask.surfaces.mcp.driving import Driven, Driver, DrivingError, TurnEnd
@@ -174,7 +175,7 @@ class McpSurface:
                 ctx, self._driver.session(offer.session_id), wanted.max_wait_s, offer, params
             )
         entry = await self._store.entry(wanted.question_id)
-        session = self._driver.session(entry.session_id)
+        session = self._asker(entry)
         by = f"mcp:{client_name(ctx)}"
         reply = _reply(entry, wanted, by)
         try:
@@ -186,6 +187,15 @@ class McpSurface:
             raise DrivingError(f"{error}; the question stays open") from None
         self._told.setdefault(session.id, set()).add(entry.id)
         return await self._next(ctx, session, wanted.max_wait_s)
+
+    def _asker(self, entry: Entry) -> Driven:
+        try:
+            return self._driver.session(entry.session_id)
+        except DrivingError:  # an inbox is shared by whoever has questions
+            raise DrivingError(
+                f"question {entry.id} was asked by no session of this server; it is answered where session "
+                f"{shorten(entry.session_id, 80)} is driven, or in the inbox"
+            ) from None
 
     async def _cancel(self, ctx: Context, params: types.CallToolRequestParams) -> _Result:
         wanted = arguments_of(Cancel, params.arguments)
