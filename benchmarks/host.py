@@ -77,9 +77,7 @@ class Host:
         operator = Operator(any_loop=True) if any_loop else self._operator
 
         async def one(number: int) -> None:
-            session = await self._bridge.attach(
-                f"bench-{number}", adapter, operator, allow_unverified=True
-            )
+            session = await self._bridge.attach(f"bench-{number}", adapter, operator, allow_unverified=True)
             session.plan_launch(LaunchRequest(["claude", "-p", "hello"], dict(os.environ)))
             sessions.append(session)
 

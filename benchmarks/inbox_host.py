@@ -80,6 +80,6 @@ def serves(file: str, bell: str) -> None:
 if __name__ == "__main__":
     what, *arguments = sys.argv[1:]
     if what == "opask":
-        anyio.run(opask, *arguments)
+        anyio.run(opask, arguments[0])
     else:
         {"waits": waits, "serves": serves}[what](*arguments)

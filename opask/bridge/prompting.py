@@ -113,7 +113,8 @@ class Prompting:
         self._scope = anyio.CancelScope()
         try:
             with self._scope:
-                self._on_reply(await self._reply())
+                if self._outcome is None:
+                    self._on_reply(await self._reply())
             if self._outcome is None:
                 await self._settled.wait()
         except anyio.get_cancelled_exc_class():

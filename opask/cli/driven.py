@@ -29,6 +29,7 @@ __all__ = ["Run"]
 _SAID_MAX: Final = 64 * 1024  # characters of a turn that are kept, the last ones
 _WHY_LENGTH: Final = 300
 _INTERRUPT_S: Final = 10.0
+_TAKEN_BACK_S: Final = 1.0  # for the runtime itself to take back what it asks in an interrupted turn
 
 
 class Run:
@@ -95,10 +96,14 @@ class Run:
             self._scope.cancel()
             await self.ended.wait()
         elif self._cancelling and self._session is not None and self._runtime is not None:
-            self._session.cancel()
+            session, over = self._session, self._over
+            # Before its questions end: an agent that has been told so first goes on with that.
             await self._runtime.interrupt()
             with anyio.move_on_after(_INTERRUPT_S) as bound:
-                await self._over.wait()
+                with anyio.move_on_after(_TAKEN_BACK_S):
+                    await over.wait()
+                session.cancel()
+                await over.wait()
             if bound.cancelled_caught:
                 raise DrivingError(
                     f"session {self.id} does not stop; session_cancel without keep ends its runtime"

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Final, Literal, Self, TypeAlias
 
 import anyio
+import anyio.lowlevel
 
 from opask.inbox.entries import Entry
 from opask.inbox.ledger import utc_now
@@ -145,6 +146,7 @@ class InboxPrompter:
         wait = current_wait()
         host_id = self.host_id
         recorder = self._recorders.get(ask.session_id)
+        await anyio.lowlevel.checkpoint_if_cancelled()
         self._put.add(ask.id)
         try:
             entry = await self._store.put(

@@ -18,12 +18,14 @@ from cli_runtimes import ScriptedRuntime
 from opask import Answer, Answered
 from opask.adapters import Conversation, Message
 from opask.cli import runs
+from opask.cli.driven import Run
 from opask.cli.runs import DEMO, Runs, RunSettings
 from opask.driver import Bounds, start
 from opask.errors import OpaskError, RuntimeUnavailableError
 from opask.inbox import Entry, InboxPrompter, MemoryStore
 from opask.launch import LaunchPlan, LaunchRequest
 from opask.surfaces.mcp import DrivingError
+from opask.surfaces.mcp.driving import TurnEnd
 from opask_claude import adapter as claude
 
 pytestmark = pytest.mark.timeout(60)
@@ -175,6 +177,30 @@ for turn in turns():
         assert (run.state, (await run.turn_over()).outcome) == ("idle", "cancelled")
         run.prompt("on")
         assert (await run.turn_over()).text == "on"
+
+
+@pytest.mark.parametrize("takes_back", [True, False])
+async def test_a_turn_is_interrupted_before_its_questions_end(takes_back: bool, tmp_path: Path) -> None:
+    """An agent that heard first that its question is cancelled would go on with that; one that only waits is told then."""
+    run = Run("s1", "x", "go", tmp_path)
+    run._begin("go")
+    did: list[str] = []
+
+    class Told:
+        def cancel(self) -> None:
+            did.append("questions cancelled")
+            run._turn_ended(TurnEnd("failed", "", "cancelled"))
+
+        async def interrupt(self) -> None:
+            did.append("interrupted")
+            if takes_back:
+                run._turn_ended(TurnEnd("failed", "", "cancelled"))
+
+    run._session = run._runtime = Told()  # type: ignore[assignment]
+    with anyio.fail_after(10):
+        await run.cancel(keep=True)
+    assert did == ["interrupted", "questions cancelled"]
+    assert (await run.turn_over()).outcome == "cancelled"
 
 
 async def test_a_runtime_that_dies_fails_its_turn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

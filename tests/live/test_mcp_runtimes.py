@@ -160,6 +160,30 @@ async def test_an_agent_is_driven_and_answered_by_its_client_and_elsewhere(
         assert (await call(client, "session_cancel", **again))["state"] == "ended"
 
 
+# Not kimi-cli: it forgets what it said last in a cancelled turn, which the scripted model takes for another conversation.
+@pytest.mark.parametrize("runtime", ["kimi", "omp"])
+async def test_a_turn_with_an_open_question_is_cancelled_and_the_session_goes_on(
+    runtime: str, isolation: Isolation
+) -> None:
+    """The agent does not go on in the turn that was cancelled; the next prompt's words are those of its own turn."""
+    tool = SPELLINGS[runtime]
+    steps = (
+        says("I ask.", ask(DATABASE, tool), expect=Expect(offered=(tool,))),
+        says("On with it.", expect=Expect(text_contains=("And on.",))),
+    )
+    async with place(isolation, runtime, main=steps) as there, there.client() as client:
+        asked = await call(client, "session_drive", runtime=runtime, prompt="MAIN", max_wait_s=BOUND_S)
+        again = {"session_id": asked["session_id"]}
+        cancelled = await call(client, "session_cancel", **again, keep=True)
+        assert (cancelled["state"], cancelled["outcome"]) == ("idle", "cancelled")
+        last = await call(client, "session_drive", **again, prompt="And on.", max_wait_s=BOUND_S)
+        assert (last["outcome"], last["text"]) == ("done", "On with it.")
+        async with SqliteStore(there.inbox) as store:
+            (entry,) = await store.entries()
+        assert entry.state in {"abandoned", "cancelled"}
+        assert (await call(client, "session_cancel", **again))["state"] == "ended"
+
+
 async def race(question_id: str, **clients: Client) -> tuple[str, str]:
     """Have two clients answer one question at once; give who came first, and what the other was told."""
     given_ = {"alice": BY_ALICE, "bob": BY_BOB}
