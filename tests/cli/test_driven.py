@@ -201,6 +201,7 @@ async def test_a_turn_is_interrupted_before_its_questions_end(takes_back: bool, 
         await run.cancel(keep=True)
     assert did == ["interrupted", "questions cancelled"]
     assert (await run.turn_over()).outcome == "cancelled"
+    run.over("the end", cancelled=True)
 
 
 async def test_a_runtime_that_dies_fails_its_turn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
