@@ -26,9 +26,8 @@ __all__ = ["Bell", "Ringer"]
 _SUFFIX: Final = ".bell"
 _ELSEWHERE: Final = "opask-bell-"
 _LONGEST: Final = 100
-_SURE_NS: Final = (
-    2_500_000_000  # a folder as old as this at a look is not changed unseen: some clocks tick in seconds
-)
+# A folder that is as old as this when it is listed is not changed unseen: the clocks of some file systems tick in seconds.
+_SURE_NS: Final = 2_500_000_000
 _LONGEST_RING: Final = 16 * 1024
 _GONE = {errno.ECONNREFUSED, errno.ENOENT, errno.ENOTDIR, errno.ENOTSOCK}
 _FULL = {errno.EAGAIN, errno.ENOBUFS}
@@ -97,9 +96,8 @@ class Ringer:
         self._own = own
         self._socket = _sending()
         self._names: tuple[str, ...] = ()
-        self._changed_ns: int | None = (
-            None  # when the folder last changed, where the names are sure to be as of then
-        )
+        # When the folder last changed; None where it may have changed again since it was listed.
+        self._changed_ns: int | None = None
 
     def ring(self, said: Callable[[], bytes] = bytes) -> None:
         """Ring; never waits, never fails.
