@@ -7,7 +7,7 @@ import re
 import shlex
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -77,15 +77,17 @@ class Place:
 
 @asynccontextmanager
 async def place(
-    isolation: Isolation, *runtimes: str, **conversations: Sequence[Step]
+    isolation: Isolation, *runtimes: str, plays: Mapping[str, Sequence[Step]], is_cut_short: bool = False
 ) -> AsyncIterator[Place]:
     """Set a stage for servers; the scenario is played to its end, and nothing is left of them.
+
+    An agent that is cut short may have begun to go on before it was ended.
 
     The servers are out here, where their clients are; what they start is in the namespace.
     """
     parts = [
         Conversation(name, tuple(steps), When(prompt_contains=(name.upper(),)))
-        for name, steps in conversations.items()
+        for name, steps in plays.items()
     ]
     async with stage(Scenario("driven", tuple(parts)), isolation) as stage_:
         root, url = stage_.sandbox.root, stage_.url
@@ -105,7 +107,8 @@ async def place(
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         await stage_.close()
-        assert stage_.failures == ()
+        goes_on = "all 1 steps are played and the runtime asks again"
+        assert [each for each in stage_.failures if not (is_cut_short and each.endswith(goes_on))] == []
 
 
 def entering(stage_: Stage, runtime: str) -> Path:
@@ -137,7 +140,7 @@ async def test_an_agent_is_driven_and_answered_by_its_client_and_elsewhere(
 ) -> None:
     """Of two turns of one session the client answers the first one's question, the inbox that of the second one."""
     turns = (*asks(runtime, DATABASE, "SQLite"), *asks(runtime, NAME, "Boreas"))
-    async with place(isolation, runtime, main=turns) as there, there.client() as client:
+    async with place(isolation, runtime, plays={"main": turns}) as there, there.client() as client:
         asked = await call(client, "session_drive", runtime=runtime, prompt="MAIN", max_wait_s=BOUND_S)
         assert asked["awaiting_operator"] is True
         assert [one["question"] for one in asked["questions"]] == [DATABASE]
@@ -171,7 +174,7 @@ async def test_a_turn_with_an_open_question_is_cancelled_and_the_session_goes_on
         says("I ask.", ask(DATABASE, tool), expect=Expect(offered=(tool,))),
         says("On with it.", expect=Expect(text_contains=("And on.",))),
     )
-    async with place(isolation, runtime, main=steps) as there, there.client() as client:
+    async with place(isolation, runtime, plays={"main": steps}) as there, there.client() as client:
         asked = await call(client, "session_drive", runtime=runtime, prompt="MAIN", max_wait_s=BOUND_S)
         again = {"session_id": asked["session_id"]}
         cancelled = await call(client, "session_cancel", **again, keep=True)
@@ -210,7 +213,7 @@ async def test_two_clients_of_one_server_each_have_a_session_and_one_answer_coun
     driven = {"alice": "kimi", "bob": "omp"}
     plays = {name: asks(runtime, DATABASE) for name, runtime in driven.items()}
     asked: dict[str, dict[str, Any]] = {}
-    async with place(isolation, *driven.values(), **plays) as there, AsyncExitStack() as stack:
+    async with place(isolation, *driven.values(), plays=plays) as there, AsyncExitStack() as stack:
         server = await stack.enter_async_context(there.listening())
         clients = {
             name: await stack.enter_async_context(over_http(*server, name=name, era=era))
@@ -271,7 +274,7 @@ async def test_two_servers_on_one_inbox_each_answer_for_their_own(isolation: Iso
     plays = {name: asks("kimi", DATABASE) for name in ("alice", "bob")}
     asked: dict[str, dict[str, Any]] = {}
     async with (
-        place(isolation, "kimi", **plays) as there,
+        place(isolation, "kimi", plays=plays) as there,
         SqliteStore(there.inbox) as store,
         there.client("alice") as alice,
         there.client("bob") as bob,
@@ -304,7 +307,7 @@ async def test_a_runtime_that_takes_one_prompt_ends_its_session_with_it(isolatio
     """Kimi Code that prints asks and is answered; what comes after its turn is refused, since its session has ended."""
     printing = ("--args", "kimi=--output-format stream-json")
     async with (
-        place(isolation, "kimi", main=asks("kimi", DATABASE, "SQLite")) as there,
+        place(isolation, "kimi", plays={"main": asks("kimi", DATABASE, "SQLite")}) as there,
         there.client("tester", *printing) as client,
     ):
         asked = await call(client, "session_drive", runtime="kimi", prompt="MAIN", max_wait_s=BOUND_S)
@@ -320,7 +323,7 @@ async def test_a_runtime_that_takes_one_prompt_ends_its_session_with_it(isolatio
 async def test_a_session_over_http_outlives_its_client(isolation: Isolation) -> None:
     """Whoever drove it is gone while it works; another client finds the question, answers it and has the outcome."""
     async with (
-        place(isolation, "kimi", main=asks("kimi", DATABASE, "SQLite")) as there,
+        place(isolation, "kimi", plays={"main": asks("kimi", DATABASE, "SQLite")}) as there,
         there.listening() as server,
         SqliteStore(there.inbox) as store,
     ):
@@ -338,7 +341,7 @@ async def test_a_session_over_http_outlives_its_client(isolation: Isolation) -> 
 async def test_a_client_that_ends_its_server_ends_what_it_drove(runtime: str, isolation: Isolation) -> None:
     """The SDK's client does so by a signal, 2 s after it went: the question is cancelled, and the runtime is gone with it."""
     question, _ = asks(runtime, DATABASE)
-    async with place(isolation, runtime, main=(question,)) as there:
+    async with place(isolation, runtime, is_cut_short=True, plays={"main": (question,)}) as there:
         async with there.client() as client:
             asked = await call(client, "session_drive", runtime=runtime, prompt="MAIN", max_wait_s=BOUND_S)
         async with SqliteStore(there.inbox) as store:
