@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import math
 import sys
 import time
 from collections.abc import Iterator
@@ -72,11 +73,12 @@ def stores(folder: Path, portal: BlockingPortal, rounds: int) -> Iterator[Figure
             await one(store, host_id)
 
     async def at_once(store: Store, host_id: str, callers: int) -> float:
+        each = math.ceil(_BLOCK / callers)
         begin = time.perf_counter()
         async with anyio.create_task_group() as tasks:
             for _ in range(callers):
-                tasks.start_soon(several, store, host_id, -(-_BLOCK // callers))
-        return (time.perf_counter() - begin) * 1000 / callers / -(-_BLOCK // callers)
+                tasks.start_soon(several, store, host_id, each)
+        return (time.perf_counter() - begin) * 1000 / (callers * each)
 
     turns = Interleaved()
     turns.add("bare", bare)

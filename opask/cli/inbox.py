@@ -59,27 +59,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
         )
     commands = parser.add_subparsers(dest="action", metavar="ACTION")
 
-    listing = commands.add_parser(
-        "list",
-        parents=[common],
-        help="list what is open, or all",
-        epilog="example: opask inbox list --all --limit 20 --json",
+    def action(name: str, what: str, example: str, *, of_one: bool = True) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, parents=[common], help=what, epilog=f"example: {example}")
+        if of_one:
+            made.add_argument(
+                "id", metavar="ID", help="the question's id, or a beginning of it that no other has"
+            )
+        return made
+
+    listing = action(
+        "list", "list what is open, or all", "opask inbox list --all --limit 20 --json", of_one=False
     )
     listing.add_argument("--all", action="store_true", help="also what is over")
     listing.add_argument("--session", metavar="ID", help="of this session alone")
     listing.add_argument("--limit", type=_count, metavar="N", help="the youngest N of them")
 
-    showing = commands.add_parser(
-        "show", parents=[common], help="show one question whole", epilog="example: opask inbox show q_1a2b3c"
-    )
-    showing.add_argument("id", metavar="ID", help="the question's id, or a beginning of it that no other has")
+    action("show", "show one question whole", "opask inbox show q_1a2b3c")
 
-    answering = commands.add_parser(
-        "answer", parents=[common], help="answer a question", epilog=f"example: {EXAMPLE}"
-    )
-    answering.add_argument(
-        "id", metavar="ID", help="the question's id, or a beginning of it that no other has"
-    )
+    answering = action("answer", "answer a question", EXAMPLE)
     answering.add_argument("answers", metavar="ANSWER", nargs="*", help=_FORMS)
     answering.add_argument("--text", metavar="WORDS", help="your own words, alone or beside what is chosen")
     answering.add_argument(
@@ -89,21 +86,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="an object from question text to label, list of labels, words of your own, or null",
     )
 
-    skipping = commands.add_parser(
-        "skip",
-        parents=[common],
-        help="let the agent go on without an answer",
-        epilog="example: opask inbox skip q_1a2b3c",
-    )
-    skipping.add_argument(
-        "id", metavar="ID", help="the question's id, or a beginning of it that no other has"
-    )
+    action("skip", "let the agent go on without an answer", "opask inbox skip q_1a2b3c")
 
-    pruning = commands.add_parser(
-        "prune",
-        parents=[common],
-        help="forget what has been over for long",
-        epilog="example: opask inbox prune --older-than 90",
+    pruning = action(
+        "prune", "forget what has been over for long", "opask inbox prune --older-than 90", of_one=False
     )
     pruning.add_argument(
         "--older-than",

@@ -151,8 +151,8 @@ def test_the_users_own_text_comes_before_the_clause() -> None:
 @pytest.mark.parametrize(
     ("argv", "env", "last"),
     [
-        (("--profile", "work"), {}, "/home/agent/.omp/profiles/work/agent"),
-        (("--profile=work",), {"OMP_PROFILE": "x"}, "/home/agent/.omp/profiles/work/agent"),
+        (("--profile", "office"), {}, "/home/agent/.omp/profiles/office/agent"),
+        (("--profile=office",), {"OMP_PROFILE": "x"}, "/home/agent/.omp/profiles/office/agent"),
         ((), {"OMP_PROFILE": "home"}, "/home/agent/.omp/profiles/home/agent"),
         ((), {"PI_PROFILE": "home"}, "/home/agent/.omp/profiles/home/agent"),
         ((), {"PI_PROFILE": "home", "OMP_PROFILE": ""}, "/home/agent/.omp/agent"),
