@@ -111,9 +111,14 @@ class Command:
     def until(self, part: str) -> str:
         """Read its output until a part of a line comes; return that line."""
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if part in line:
-                return line
+        handle = self.process.stdout.fileno()
+        line = b""
+        while byte := os.read(handle, 1):  # no more than the line: what follows is for `ends`
+            line += byte
+            if byte == b"\n":
+                if part in (text := line.decode()):
+                    return text
+                line = b""
         raise AssertionError(f"{part!r} never came; stderr: {self.ends()[2]}")
 
     def ends(self, text: str | None = None) -> tuple[int, str, str]:
