@@ -26,7 +26,7 @@ from opask.surfaces.web.serving import listen, served
 from web_actors import Actor, acting
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Dialog, Locator, Page, expect
+    from playwright.sync_api import APIResponse, Dialog, Locator, Page, Route, expect
 else:
 
     def expect(actual):
@@ -40,6 +40,7 @@ __all__ = [
     "INBOX",
     "TOKEN",
     "WAIT_S",
+    "Late",
     "Stand",
     "Watch",
     "card_in",
@@ -112,6 +113,45 @@ class Watch:
         # The browser itself tells of refused and lost requests, which tests bring about.
         if kind in {"error", "warning"} and not text.startswith("Failed to load resource"):
             self.wrongs.append(f"{kind}: {text}")
+
+
+class Late:
+    """Holds back what the server answers first to requests for such an address, as it was when it was asked for.
+
+    Args:
+        page: whose requests.
+        address: a glob pattern.
+        until_next: let it go right before the next such request does.
+    """
+
+    def __init__(self, page: Page, address: str, *, until_next: bool = False) -> None:
+        self._page = page
+        self._until_next = until_next
+        self._held: tuple[Route, APIResponse] | None = None
+        self._is_over = False
+        page.route(address, self._hear)
+
+    def wait(self) -> None:
+        """Wait until an answer is held."""
+        until = time.monotonic() + WAIT_S
+        while self._held is None:
+            assert time.monotonic() < until, "there was no such request"
+            self._page.evaluate("new Promise(requestAnimationFrame)")
+
+    def arrives(self) -> None:
+        """Let the page have the answer."""
+        assert self._held is not None
+        route, response = self._held
+        self._is_over = True
+        route.fulfill(response=response)
+
+    def _hear(self, route: Route) -> None:
+        if self._held is None:
+            self._held = (route, route.fetch())
+            return
+        if self._until_next and not self._is_over:
+            self.arrives()
+        route.continue_()
 
 
 class Stand:

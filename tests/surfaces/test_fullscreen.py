@@ -16,7 +16,7 @@ from textual.pilot import Pilot
 
 from inbox_peers import Clock, ask_of, first
 from opask import Abandoned, Answer, Answered, Ask, Option, Question, Skipped
-from opask.inbox import Entry, EntryChanged, InboxError, MemoryStore, Snapshot, State, place
+from opask.inbox import Entry, EntryChanged, InboxError, LoggedEvent, MemoryStore, Snapshot, State, place
 from opask.surfaces.form import KeyGuard
 from opask.surfaces.fullscreen import InboxApp
 from opask.surfaces.fullscreen.board import Board
@@ -57,6 +57,23 @@ def clock() -> Clock:
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let keys count at once, except where a test is about those that come too early."""
     monkeypatch.setattr(KeyGuard, "counts", lambda self, now: self.is_shown)
+
+
+class SlowToRead(MemoryStore):
+    """Keeps what it read of a log to itself until it is told to go on."""
+
+    def __init__(self, *, clock: Clock) -> None:
+        super().__init__(clock=clock)
+        self.has_read, self.goes_on = anyio.Event(), anyio.Event()
+
+    async def events(
+        self, session_id: str, *, after: int = 0, limit: int | None = None
+    ) -> tuple[LoggedEvent, ...]:
+        """Read, and wait."""
+        found = await super().events(session_id, after=after, limit=limit)
+        self.has_read.set()
+        await self.goes_on.wait()
+        return found
 
 
 @pytest.fixture
@@ -318,6 +335,27 @@ async def test_a_cleared_conversation(store: MemoryStore, clock: Clock) -> None:
         await store.settle("q1", Answered((Answer((0,)),), "terminal"))
         await store.clear_session("s1")
         await until(shown, pilot, "Nothing is asked.", lacks="I look around.")
+
+
+async def test_a_conversation_is_cleared_while_it_is_read_and_goes_on(clock: Clock) -> None:
+    """What was read of it before is not shown, what is said then is, and the session keeps its name."""
+    store = SlowToRead(clock=clock)
+    host = await store.join()
+    await store.begin_session("s1", host.id, runtime="claude", title="Set up a database")
+    await put(store, clock, "q1", DATABASE)
+    await store.append("s1", [{"event": "text", "text": "First I look around."}])
+    async with app(store, clock) as (shown, pilot):
+        with anyio.fail_after(10):
+            await store.has_read.wait()
+        await pilot.press("1")
+        await until(shown, pilot, "on its way to the agent")
+        await store.settle("q1", Answered((Answer((0,)),), "terminal"))
+        await store.clear_session("s1")
+        await until(shown, pilot, "Nothing is asked.")
+        await put(store, clock, "q2", PARTS)
+        await store.append("s1", [{"event": "text", "text": "Then I go on."}])
+        store.goes_on.set()
+        await until(shown, pilot, "Then I go on.", "Set up a database", lacks="First I look around.")
 
 
 async def test_quitting(store: MemoryStore, clock: Clock) -> None:

@@ -169,7 +169,7 @@ class InboxApp(App[None]):
                 self._board.hear(update)
                 self._board.forget(_HISTORY)
                 if isinstance(update, SessionCleared) and update.session_id == self._session:
-                    self._events.clear()
+                    self._read_anew()
                 self._changed()
 
     async def _follow_session(self) -> None:
@@ -273,9 +273,14 @@ class InboxApp(App[None]):
         self._chosen = ask_id
         session_id = self._board.entries[ask_id].session_id
         if session_id != self._session:
-            self._session, self._events = session_id, []
-            if self._follow_log is not None:
-                self._follow_log.cancel()
+            self._session = session_id
+            self._read_anew()
+
+    def _read_anew(self) -> None:
+        """Forget the log that was read, and what of it is still on its way."""
+        self._events = []
+        if self._follow_log is not None:
+            self._follow_log.cancel()
 
     @on(OptionList.OptionHighlighted)
     def _highlighted(self, event: OptionList.OptionHighlighted) -> None:

@@ -60,7 +60,9 @@ class Board:
             case SessionChanged(session=session):
                 self.sessions[session.id] = session
             case SessionCleared(session_id=session_id):
-                self.sessions.pop(session_id, None)
+                known = self.sessions.get(session_id)
+                if known is not None and not known.is_running:
+                    del self.sessions[session_id]  # one that runs goes on
                 self.entries = {
                     entry.id: entry for entry in self.entries.values() if entry.session_id != session_id
                 }

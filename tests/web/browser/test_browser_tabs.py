@@ -11,7 +11,7 @@ import pytest
 from opask.outcomes import Answered
 from opask.questions import Answer
 from web_actors import Actor, question
-from web_browser import WAIT_S, Stand, card_in, expect
+from web_browser import WAIT_S, Late, Stand, card_in, expect
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -180,8 +180,8 @@ def test_a_session_that_is_cleared_elsewhere_says_so(stand: Stand, page: Page) -
 
 
 def test_a_conversation_is_cleared_while_it_runs(stand: Stand, page: Page) -> None:
-    """What was said before is gone, and what is said then is shown."""
-    actor = stand.begin()
+    """What was said before is gone, what is said then is shown, and the session is still there."""
+    actor = stand.begin(title="Goes on")
     stand.happens(actor, lambda agent: agent.says("First I look around."))
     page.goto(f"{stand.url}#/session/{actor.session_id}")
     expect(page.get_by_text("First I look around.")).to_be_visible()
@@ -189,6 +189,74 @@ def test_a_conversation_is_cleared_while_it_runs(stand: Stand, page: Page) -> No
     expect(page.get_by_text("First I look around.")).to_have_count(0)
     stand.happens(actor, lambda agent: agent.says("Then I go on."))
     expect(page.locator(".log")).to_have_text("Then I go on.")
+    expect(page.get_by_role("heading", name="Goes on")).to_be_visible()
+    expect(page.get_by_role("link", name="Goes on")).to_be_visible()
+
+
+def test_what_was_read_before_a_clearing_comes_late(stand: Stand, page: Page) -> None:
+    """A conversation that was read before it was cleared, and arrives after that, is not shown."""
+    actor = stand.begin()
+    stand.happens(actor, lambda agent: agent.says("First I look around."))
+    late = Late(page, "**/conversation", until_next=True)
+    page.goto(f"{stand.url}#/session/{actor.session_id}")
+    late.wait()
+    stand.call(lambda: stand.store.clear_session(actor.session_id))
+    stand.happens(actor, lambda agent: agent.says("Then I go on."))
+    expect(page.locator(".log")).to_have_text("Then I go on.")
+    stand.happens(actor, lambda agent: agent.says(" And on."))
+    expect(page.locator(".log")).to_have_text("Then I go on. And on.")
+
+
+def test_the_earlier_part_of_a_conversation_that_was_cleared_comes_late(stand: Stand, page: Page) -> None:
+    """The part that the operator asked for is not put before what was said since."""
+    actor = stand.begin()
+    stand.call(
+        lambda: stand.store.append(
+            actor.session_id,
+            [{"event": "tool_announced", "tool": f"Look {n}", "tool_call_id": f"c{n}"} for n in range(1500)],
+        )
+    )
+    page.goto(f"{stand.url}#/session/{actor.session_id}")
+    expect(page.get_by_text("Look 1499", exact=True)).to_be_visible()
+    late = Late(page, "**/conversation?before=*")
+    for shown in ("Look 1200", "Look 900", "Look 600"):
+        expect(page.get_by_text(shown, exact=True)).to_be_visible()
+        page.get_by_role("button", name="Show earlier").click()
+    late.wait()
+    stand.call(lambda: stand.store.clear_session(actor.session_id))
+    expect(page.get_by_text("Look 1499", exact=True)).to_have_count(0)
+    late.arrives()
+    stand.happens(actor, lambda agent: agent.says("Then I go on."))
+    expect(page.locator(".log")).to_have_text("Then I go on.")
+
+
+def test_cards_that_were_read_before_a_clearing_come_late(
+    stand: Stand, new_page: Callable[..., Page]
+) -> None:
+    """The card and the session that were cleared while they were on their way to the page do not come back."""
+    actor = stand.begin(title="Over and done")
+    outcome = stand.asks(actor, DATABASE)
+    (entry,) = stand.entries()
+    stand.call(lambda: stand.store.resolve(entry.id, Answered((Answer((0,)),), "terminal")))
+    outcome.result(WAIT_S)
+    stand.end_sessions()
+    page = new_page(signed_in=False)
+    cards, sessions = Late(page, "**/api/asks?*"), Late(page, "**/api/sessions?*")
+    page.goto(stand.link)
+    cards.wait()
+    sessions.wait()
+    expect(page.locator(".connection")).to_have_text("Connected")
+    stand.call(lambda: stand.store.clear_session(actor.session_id))
+    stand.asks(stand.begin("s2", title="Goes on"), NAME)
+    expect(page.get_by_role("article")).to_have_count(1)
+    cards.arrives()
+    sessions.arrives()
+    stand.asks(stand.begin("s3", title="Comes next"), NAME)
+    sidebar = page.get_by_role("navigation")
+    expect(sidebar.get_by_role("link", name="Comes next")).to_be_visible()
+    expect(sidebar.get_by_role("link", name="Over and done")).to_have_count(0)
+    expect(page.get_by_role("article", name="Name")).to_have_count(2)
+    expect(page.get_by_role("article", name="Database")).to_have_count(0)
 
 
 def test_an_answer_that_did_not_get_through_is_not_called_this_page_s(stand: Stand, page: Page) -> None:

@@ -33,6 +33,8 @@ export class Inbox extends EventTarget {
   /** Why the server takes no feed, where it says so; empty otherwise. */
   trouble = "";
   #storeId = "";
+  /** The change that cleared a session last, and whether the session went with it. @type {Map<string, { seq: number, whole: boolean }>} */
+  #cleared = new Map();
   /** How many show a session. @type {Map<string, number>} */
   #held = new Map();
   #feed;
@@ -145,12 +147,13 @@ export class Inbox extends EventTarget {
     if (this.#storeId && storeId !== this.#storeId) {
       this.asks.clear(); // another store: the numbers of the one before mean nothing in it
       this.sessions.clear();
+      this.#cleared.clear();
     }
     this.#storeId = storeId;
     if (update.kind === "snapshot") this.#takeSnapshot(update);
     else if (update.kind === "entry") this.#put(update.entry);
     else if (update.kind === "session") this.#putSession(update.session);
-    else if (update.kind === "cleared") this.#forget(update.session_id);
+    else if (update.kind === "cleared") this.#forget(update);
     this.#changed();
   }
 
@@ -179,6 +182,8 @@ export class Inbox extends EventTarget {
 
   /** @param {Session} session */
   #putSession(session) {
+    const cleared = this.#cleared.get(session.id);
+    if (cleared?.whole && session.seq < cleared.seq) return;
     const before = this.sessions.get(session.id);
     if (!before || before.seq < session.seq) this.sessions.set(session.id, session);
   }
@@ -188,21 +193,29 @@ export class Inbox extends EventTarget {
     try {
       this.#put(await this.api.ask(id));
     } catch (error) {
-      if (error instanceof ApiError && error.code === "unreachable") return; // the next snapshot tells
+      if (!(error instanceof ApiError)) throw error;
+      if (error.code !== "unknown_ask") return; // the next snapshot tells
       this.asks.delete(id);
     }
     this.#changed();
   }
 
-  /** @param {string} sessionId */
-  #forget(sessionId) {
-    this.sessions.delete(sessionId);
-    for (const ask of this.asks.values()) if (ask.session_id === sessionId) this.asks.delete(ask.id);
-    this.dispatchEvent(new CustomEvent("cleared", { detail: sessionId }));
+  /**
+   * Forget what a session held, and the session itself unless it goes on. What was read before and comes in late is not
+   * taken any more.
+   * @param {{ session_id: string, seq: number }} cleared
+   */
+  #forget({ session_id: id, seq }) {
+    const whole = this.sessions.get(id)?.running === false;
+    this.#cleared.set(id, { seq, whole });
+    if (whole) this.sessions.delete(id);
+    for (const ask of this.asks.values()) if (ask.session_id === id && ask.seq < seq) this.asks.delete(ask.id);
+    this.dispatchEvent(new CustomEvent("cleared", { detail: id }));
   }
 
   /** @param {Ask} ask */
   #put(ask) {
+    if (ask.seq < (this.#cleared.get(ask.session_id)?.seq ?? 0)) return;
     const before = this.asks.get(ask.id);
     if (before && before.seq >= ask.seq) return;
     this.asks.set(ask.id, ask);

@@ -34,6 +34,8 @@ export class SessionView {
   /** What gives the part of the conversation before the one that was read. @type {number | null} */
   #before = null;
   #shown = SHOWN;
+  /** Counts the beginnings: what was asked for before the last one is not taken any more. */
+  #begun = 0;
   #soon;
   #placed = false;
   #wasCleared = false;
@@ -102,9 +104,10 @@ export class SessionView {
 
   async #read() {
     const { inbox } = this.#cards;
+    const begun = ++this.#begun;
     try {
       const { items, pinned, position, before } = await inbox.api.conversation(this.#id);
-      if (this.#listening.signal.aborted || this.#feed) return;
+      if (this.#isPast(begun)) return;
       this.#before = before;
       for (const ask of pinned) this.#unplaced.add(ask.id);
       for (const item of items) if (item.kind === "event") this.#take({ position: item.position, event: item.event });
@@ -124,9 +127,15 @@ export class SessionView {
       this.#showNow();
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
+      if (this.#isPast(begun)) return;
       const isGone = this.#wasCleared && error.code === "unknown_session";
       say(this.#note, isGone ? "This session was cleared; its conversation and its cards are gone." : sentence(error.message));
     }
+  }
+
+  /** Tell whether the view has begun anew since, or is closed. @param {number} begun */
+  #isPast(begun) {
+    return this.#listening.signal.aborted || begun !== this.#begun;
   }
 
   /** Show what there is of a session that was cleared meanwhile. */
@@ -264,8 +273,10 @@ export class SessionView {
   async #readEarlier() {
     if (this.#earlier.disabled) return;
     this.#earlier.disabled = true;
+    const begun = this.#begun;
     try {
       const { items, before } = await this.#cards.inbox.api.conversation(this.#id, this.#before);
+      if (this.#isPast(begun)) return;
       const events = items.flatMap((item) => (item.kind === "event" ? [{ position: item.position, event: item.event }] : []));
       for (const { event } of events) this.#noticeEnd(event);
       this.#events.unshift(...events);
