@@ -10,7 +10,7 @@ from typing import Any
 
 __all__ = ["PATIENCE_S", "Lines", "ask", "drained", "rpc"]
 
-PATIENCE_S = 20.0  # far more than anything here takes; a test that needs it has found a hang
+PATIENCE_S = 40.0  # far more than anything here takes; a test that needs it has found a hang
 
 
 def rpc(method: str, params: Any = None, request_id: Any = None) -> bytes:

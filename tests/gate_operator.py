@@ -60,7 +60,7 @@ class Operator:
 
     async def until(self, count: int) -> list[Ask]:
         """Wait until so many were asked."""
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             while len(self.asks) < count:
                 await self._changed.wait()
         return self.asks

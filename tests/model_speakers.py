@@ -121,10 +121,10 @@ async def playing(
     speaker: type[S], scenario: Scenario | None = None, **options: Any
 ) -> AsyncIterator[tuple[ScriptedModel, S]]:
     """Serve a scenario, by default that of one ask, and give a runtime that is pointed at it."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(40):
         async with (
             serve(scenario or speaker.once(), **options) as model,
-            httpx2.AsyncClient(base_url=model.url, headers=[speaker.credential], timeout=10) as client,
+            httpx2.AsyncClient(base_url=model.url, headers=[speaker.credential], timeout=30) as client,
         ):
             yield model, speaker(client)
 

@@ -11,7 +11,7 @@ from typing import Final
 
 __all__ = ["WITHIN", "Terminal"]
 
-WITHIN: Final = 20.0  # seconds that something may take to show
+WITHIN: Final = 40.0  # seconds that something may take to show
 
 
 class Terminal:

@@ -491,7 +491,7 @@ def loaded_by(statement: str, *options: str) -> set[str]:
         [sys.executable, "-I", *options, "-c", script],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
     assert run.returncode == 0, run.stderr

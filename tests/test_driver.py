@@ -4,7 +4,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from anyio.streams.buffered import BufferedByteReceiveStream
 from attrs import evolve
 
 from driver_fakes import FakeSession, plan
@@ -22,12 +22,13 @@ from opask.errors import LaunchError, RuntimeUnavailableError
 from opask.events import MessageUnreadable, TextSaid, TurnEnded, TurnStarted
 from opask.launch import LaunchPlan
 from opask.permissions import Allow, Defer, Deny, PermissionRequested, Verdict
+from quickness import tries
 
 linux = pytest.mark.skipif(
     sys.platform != "linux", reason="only Linux tells of processes that are not one's own"
 )
 NOW = timedelta(seconds=0.05)
-SECONDS = timedelta(seconds=10)
+SECONDS = timedelta(seconds=60)  # far more than anything here takes
 
 
 def held(session: Session) -> DrivenSession:
@@ -49,9 +50,9 @@ def descriptors() -> list[Path]:
 async def nothing_is_left() -> AsyncIterator[None]:
     """Hold that a test leaves no file descriptor of this process open."""
     await anyio.lowlevel.checkpoint()  # the loop's own descriptors are there
-    before = descriptors()
+    before = set(descriptors())
     yield
-    assert descriptors() == before
+    assert set(descriptors()) <= before  # what tests before left to the collector may go meanwhile
 
 
 # -- a run -------------------------------------------------------------------------------------------------------
@@ -233,7 +234,7 @@ async def test_a_runtime_that_closes_its_output_is_ended() -> None:
     """Without stdout it can neither ask nor say that it is done: it is ended, and nothing counts as done."""
     session = FakeSession(interrupts=True)
     script = "try: say('turn'); os.close(1); time.sleep(60)\nexcept KeyboardInterrupt: os._exit(9)"
-    result = await run(session, plan(script), "go", bounds=Bounds(silence=NOW))
+    result = await run(session, plan(script), "go", bounds=Bounds(silence=NOW, sigint=SECONDS))
     assert (result.exit_code, result.stop_reason, result.is_error) == (9, "exited", True)
     assert "cancel" not in session.log
 
@@ -242,7 +243,7 @@ async def test_a_runtime_that_stays_when_its_turn_is_over() -> None:
     """It may stay as long as the host allows, and is ended then; its turn stands."""
     session = FakeSession(prompts=False)
     script = "try: say('end'); time.sleep(60)\nexcept KeyboardInterrupt: os._exit(0)"
-    result = await run(session, plan(script), "go", bounds=Bounds(linger=NOW, interrupt=NOW))
+    result = await run(session, plan(script), "go", bounds=Bounds(linger=NOW, interrupt=NOW, sigint=SECONDS))
     assert result.ok
     assert "interrupt" not in session.log
 
@@ -285,7 +286,7 @@ async def test_a_cancelled_run_is_interrupted_in_the_protocol() -> None:
         "signal.signal(signal.SIGINT, lambda *_: os._exit(9))\n"
         "hear(); say('turn'); assert hear() == {'interrupt': True}; say('end', reason='interrupted'); sys.stdin.read()"
     )
-    result = await cancelled(session, script)
+    result = await cancelled(session, script, interrupt=SECONDS)
     assert (result.exit_code, result.stop_reason, result.stderr) == (0, "interrupted", "")
     assert session.log == ["prompt go", "interrupt", "cancel", "end_turn exited"]
 
@@ -307,12 +308,12 @@ async def test_a_runtime_deaf_to_all_is_killed() -> None:
         "signal.signal(signal.SIGTERM, lambda *_: say('text', text='term'))\n"
         "say('turn')\nwhile True: time.sleep(60)"
     )
-    session = FakeSession(interrupts=True)
-    began = time.monotonic()
-    result = await cancelled(session, script, interrupt=NOW, sigint=NOW)
-    assert result.signal == signal.SIGKILL
-    assert texts(session) == ["term"]
-    assert time.monotonic() - began < 5
+    for timed in tries(3.0):  # which is the bound of one of the steps, unless it is told otherwise
+        session = FakeSession(interrupts=True)
+        with timed:
+            result = await cancelled(session, script, interrupt=NOW, sigint=NOW)
+        assert result.signal == signal.SIGKILL
+        assert texts(session) == ["term"]
 
 
 async def test_a_run_can_be_cancelled() -> None:
@@ -333,7 +334,7 @@ async def test_leaving_the_block_ends_the_runtime() -> None:
 
     async def fail() -> None:
         script = "say('turn'); sys.stdin.read(); time.sleep(60)"
-        async with start(session, plan(script), bounds=Bounds(interrupt=NOW)) as runtime:
+        async with start(session, plan(script), bounds=Bounds(interrupt=NOW, sigint=SECONDS)) as runtime:
             results.append(runtime.wait)
             await session.until(TurnStarted)
             raise LookupError("mine")
@@ -370,20 +371,21 @@ async def test_a_host_can_interrupt_by_signal() -> None:
 
 async def test_kill_does_not_wait() -> None:
     """A host that has no time ends a deaf runtime in about a second."""
-    session = FakeSession()
     script = "for n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)\nsay('turn')\nwhile True: time.sleep(60)"
-    async with start(session, plan(script)) as runtime:
-        await session.until(TurnStarted)
-        runtime.kill()
-        with anyio.fail_after(3):
-            assert (await runtime.wait()).signal == signal.SIGKILL
+    for timed in tries(3.0):
+        session = FakeSession()
+        async with start(session, plan(script), bounds=Bounds(interrupt=SECONDS, sigint=SECONDS)) as runtime:
+            await session.until(TurnStarted)
+            with timed:
+                runtime.kill()
+                assert (await runtime.wait()).signal == signal.SIGKILL
 
 
 @linux
 async def test_what_holds_the_output_open_does_not_hold_the_result() -> None:
     """A daemon that the runtime left, with its pipes, is ended with it."""
     script = "if os.fork() == 0: os.setsid(); time.sleep(60)\nsay('end'); os._exit(0)"
-    with anyio.fail_after(5):
+    with anyio.fail_after(0.5 * SECONDS.total_seconds()):
         assert (await run(FakeSession(prompts=False), plan(script), "go", bounds=Bounds(silence=SECONDS))).ok
 
 
@@ -401,7 +403,7 @@ async def test_a_killed_guard_takes_the_runtime_along() -> None:
         await session.until(TextSaid)
         handles = [os.pidfd_open(int(pid)) for pid in texts(session)[0].split()]
         os.kill(runtime.pid, signal.SIGKILL)
-        with anyio.fail_after(4):
+        with anyio.fail_after(30):
             assert (await runtime.wait()).signal == signal.SIGKILL
             for handle in handles:
                 await anyio.wait_readable(handle)
@@ -432,19 +434,20 @@ anyio.run(main, backend={backend!r})
 async def test_a_killed_host_leaves_nothing(tmp_path: Path, anyio_backend_name: str) -> None:
     """When the host is killed, a runtime that is deaf to SIGTERM and its folders are gone within two seconds."""
     folder = tmp_path / "session"
-    folder.mkdir()
     host = HOST.format(path=str(Path(__file__).parent), folder=str(folder), backend=anyio_backend_name)
-    async with await anyio.open_process([sys.executable, "-c", host], stderr=None) as process:
-        assert process.stdout is not None
-        pids = (await process.stdout.receive()).split()
-        handles = [os.pidfd_open(int(pid)) for pid in pids]
-        process.kill()
-        with anyio.fail_after(2):
-            for handle in handles:
-                await anyio.wait_readable(handle)
-                os.close(handle)
-    assert len(handles) == 2
-    assert not folder.exists()
+    for timed in tries(2.0):
+        folder.mkdir()
+        async with await anyio.open_process([sys.executable, "-c", host], stderr=None) as process:
+            assert process.stdout is not None
+            pids = (await BufferedByteReceiveStream(process.stdout).receive_until(b"\n", 100)).split()
+            handles = [os.pidfd_open(int(pid)) for pid in pids]
+            with timed, anyio.fail_after(30):
+                process.kill()
+                for handle in handles:
+                    await anyio.wait_readable(handle)
+                    os.close(handle)
+        assert len(handles) == 2
+        assert not folder.exists()
 
 
 # -- permissions -------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from opask.events import Event, SessionReady, TextSaid, TurnEnded, TurnStarted
 from opask.launch import LaunchPlan
 from opask.permissions import Allow, Defer, PermissionRequested, Verdict
 
-SECONDS = timedelta(seconds=10)
+SECONDS = timedelta(seconds=60)  # far more than anything here takes
 NOW = timedelta(seconds=0.05)
 
 
@@ -60,21 +60,21 @@ async def test_a_prompt_that_is_kept_leaves_the_input_open() -> None:
     """That there is nothing to send yet does not close the input of a server, as it does where the prompt is in the argv."""
     session = Server()
     script = "hear(); time.sleep(0.2); say('ready'); hear(); say('end'); sys.exit(sys.stdin.readline() != '')"
-    assert (await run(session, server(script), "go")).exit_code == 0
+    assert (await run(session, server(script), "go", bounds=Bounds(interrupt=SECONDS))).exit_code == 0
 
 
 @pytest.mark.parametrize("code", [0, 3])
 async def test_the_exit_code_of_a_server_does_not_count(code: int) -> None:
     """A turn that ended well is a success, whatever the server exits with when its input ends."""
     script = f"hear(); say('ready'); hear(); say('end'); sys.stdin.read(); sys.exit({code})"
-    result = await run(Server(), server(script), "go")
+    result = await run(Server(), server(script), "go", bounds=Bounds(interrupt=SECONDS))
     assert (result.exit_code, result.exit_counts, result.ok) == (code, False, True)
 
 
 async def test_a_server_that_does_not_mind_its_input_is_ended() -> None:
     """A server that goes on after its input ended is ended within the bounds, and the turn counts."""
     script = "hear(); say('ready'); hear(); say('end'); time.sleep(60)"
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         result = await run(Server(), server(script), "go", bounds=Bounds(interrupt=NOW, sigint=SECONDS))
     assert result.ok
     assert result.exit_code != 0
@@ -84,7 +84,7 @@ async def test_a_server_without_a_turn_is_not_interrupted() -> None:
     """There is nothing to end where no turn runs: no signal is sent, and the server lives on."""
     session = Server()
     script = "hear(); say('ready'); say('text', text=hear()['prompt']); say('end'); sys.stdin.read()"
-    async with start(session, server(script)) as runtime:
+    async with start(session, server(script), bounds=Bounds(interrupt=SECONDS)) as runtime:
         await runtime.interrupt()
         await runtime.prompt("go")
         await runtime.turn_over()
@@ -96,7 +96,7 @@ async def test_a_hold_ends_with_the_news_that_there_will_be_no_tool() -> None:
     """A first prompt that waits for the tool's list does not wait on once the runtime is known not to get it."""
     session = Server()
     script = "hear(); say('unable'); say('ready'); time.sleep(0.1); say('ready'); hear(); say('end')"
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         await run(
             session, server(script, hold_prompt=True), "go", bounds=Bounds(listed=timedelta(seconds=60))
         )
@@ -135,11 +135,11 @@ async def test_an_interrupt_answers_what_waits_for_the_policy() -> None:
         "hear(); say('ready'); hear(); say('permission', id='p1'); assert hear() == {'interrupt': True};"
         "assert hear() == {'id': 'p1', 'allowed': False}; say('end'); sys.stdin.read()"
     )
-    async with start(session, server(script), policy=policy) as runtime:
+    async with start(session, server(script), policy=policy, bounds=Bounds(interrupt=SECONDS)) as runtime:
         await runtime.prompt("go")
         await asked.wait()
         await runtime.interrupt()
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             await runtime.turn_over()
         assert (await runtime.finish()).exit_code == 0
     ((request_id, verdict, by),) = session.decided
@@ -150,7 +150,7 @@ async def test_ending_a_server_closes_its_input_politely() -> None:
     """Left in the handshake, a server sees the end of its input and may exit by itself: no signal hurries it."""
     session = Server()
     script = "hear(); say('text', text='x'); sys.stdin.read(); time.sleep(0.2); sys.exit(7)"
-    async with start(session, server(script)) as runtime:
+    async with start(session, server(script), bounds=Bounds(interrupt=SECONDS)) as runtime:
         await runtime.prompt("go")
         await session.until(TextSaid)
     assert (await runtime.wait()).exit_code == 7

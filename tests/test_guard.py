@@ -5,13 +5,14 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 import pytest
+
+from quickness import tries
 
 GUARD = Path(__file__).resolve().parent.parent / "opask" / "guard.py"
 
@@ -31,7 +32,7 @@ VARIANTS = {"native": NATIVE, "portable": (sys.executable, "-I", "-S", "-c", POR
 linux = pytest.mark.skipif(
     sys.platform != "linux", reason="only Linux lets a process adopt what others leave"
 )
-SECONDS = 10
+SECONDS = 60
 
 
 class Guarded:
@@ -272,12 +273,14 @@ def test_the_end_of_the_leash_ends_the_runtime(command: Sequence[str], start: St
 
 def test_a_runtime_that_ignores_sigterm_is_killed(command: Sequence[str], start: Start) -> None:
     """A second after SIGTERM comes SIGKILL."""
-    guarded = start(command, *sh("trap '' TERM HUP INT; echo ready; while :; do sleep 0.05; done"))
-    assert guarded.line() == "ready"
-    began = time.monotonic()
-    guarded.let_go()
-    assert guarded.ends() == (128 + signal.SIGKILL, b"", b"")
-    assert 0.9 < time.monotonic() - began < 2
+    for timed in tries(2.0):
+        guarded = start(command, *sh("trap '' TERM HUP INT; echo ready; while :; do sleep 0.05; done"))
+        assert guarded.line() == "ready"
+        with timed:
+            guarded.let_go()
+            assert guarded.ends() == (128 + signal.SIGKILL, b"", b"")
+        assert timed.took is not None
+        assert timed.took > 0.9
 
 
 def test_a_stopped_runtime_is_killed(command: Sequence[str], start: Start) -> None:
@@ -388,20 +391,20 @@ def test_a_killed_host_leaves_nothing(
 ) -> None:
     """However the host ends, runtime, guard and folder are gone within two seconds."""
     folder = tmp_path / "session"
-    folder.mkdir()
     arguments = [sys.executable, "-c", HOST.format(more=""), str(folder), *command, script]
-    with subprocess.Popen(
-        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as host:
-        assert host.stdout is not None
-        assert host.stderr is not None
-        assert host.stdout.readline() == b"ready\n"
-        began = time.monotonic()
-        host.send_signal(number)
-        # Guard and runtime hold the host's own stderr: its end is theirs.
-        assert host.stderr.read() == b""
-        assert time.monotonic() - began < 2
-    assert not folder.exists()
+    for timed in tries(2.0):
+        folder.mkdir()
+        with subprocess.Popen(
+            arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as host:
+            assert host.stdout is not None
+            assert host.stderr is not None
+            assert host.stdout.readline() == b"ready\n"
+            with timed:
+                host.send_signal(number)
+                # Guard and runtime hold the host's own stderr: its end is theirs.
+                assert host.stderr.read() == b""
+        assert not folder.exists()
 
 
 @linux

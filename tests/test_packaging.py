@@ -35,7 +35,7 @@ def run(*command: str | Path, cwd: Path = ROOT) -> str:
     outside = ("MAKE", "MFLAGS", "PIP_", "PYTHON")
     env = {name: value for name, value in os.environ.items() if not name.startswith(outside)}
     env["PIP_CONFIG_FILE"] = os.devnull
-    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=50, check=False)
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=150, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

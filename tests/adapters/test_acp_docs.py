@@ -48,7 +48,7 @@ def test_a_host_example_runs_as_it_stands(example: str, path: str) -> None:
         env={**os.environ, "PATH": path},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=150,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")

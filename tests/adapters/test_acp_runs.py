@@ -198,7 +198,7 @@ async def test_an_agent_that_gives_no_session_takes_no_prompt() -> None:
     async with attached(Scripted({})) as seen:
         plan = seen.session.plan_launch(launch({"fail": "Authentication required"}))
         with (
-            anyio.fail_after(20),
+            anyio.fail_after(40),
             pytest.raises(LaunchError, match=r"required \(-32000\).*browser") as caught,
         ):
             await run(seen.session, plan, "Go.")
@@ -258,7 +258,7 @@ async def test_a_question_that_waits_holds_the_next_prompt_off() -> None:
 
 
 async def _interrupted(runtime: RunningRuntime, seen: Seen) -> None:
-    with anyio.fail_after(1):
+    with anyio.fail_after(30):
         await runtime.interrupt()
         turn = await runtime.turn_over()
     assert turn is not None
@@ -270,7 +270,7 @@ async def test_ending_a_run_that_asks_leaves_nothing() -> None:
     prompter = Held()
     async with attached(prompter) as seen:
         plan = seen.session.plan_launch(launch(ASK))
-        with anyio.fail_after(20):
+        with anyio.fail_after(40):
             async with start(seen.session, plan) as runtime:
                 await runtime.prompt("Go.")
                 await prompter.next()
@@ -301,7 +301,7 @@ def opask(*arguments: str) -> subprocess.CompletedProcess[str]:
         env={"PATH": os.environ["PATH"]},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=150,
         check=False,
     )
 

@@ -40,7 +40,7 @@ def test_the_host_example_runs_on_the_scripted_model(tmp_path: Path) -> None:
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=50,
+            timeout=150,
             check=False,
         )
         model.stdin.close()

@@ -36,7 +36,7 @@ def test_the_host_example_runs_as_it_stands(tmp_path: Path) -> None:
         env={**env, "HOME": str(home), "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=150,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")

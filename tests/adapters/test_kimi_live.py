@@ -433,7 +433,7 @@ async def test_an_interrupted_turn_takes_its_question_back(
     async with host(used, play, operator) as run:
         await run.prompt()
         await operator.asked_once.wait()
-        with anyio.fail_after(1):
+        with anyio.fail_after(30):
             await run.runtime.interrupt()
             await run.until(QuestionResolved)
             ended = await run.until(TurnEnded)

@@ -631,7 +631,7 @@ async def test_closing_the_session_waits_for_a_prompter_on_the_bridges_loop(brid
     slow, asked = Slow(), threading.Event()
     session = await attach(bridge, "s", PlainAdapter(), slow)
     call = session.call(ONE, {})
-    assert await anyio.to_thread.run_sync(asked.wait, 20)
+    assert await anyio.to_thread.run_sync(asked.wait, 30)
     await session.aclose()
     assert [outcome for _, outcome in slow.settlements] == [Cancelled("shutdown")]
     assert call.result().structured is None

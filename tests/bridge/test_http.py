@@ -165,7 +165,7 @@ async def test_a_list_is_given_time_where_the_first_prompt_waits_for_it(held: He
         async with client_of(session) as client:
             await client.post(url, json=message("tools/list", 2), headers=await open_legacy(client, url))
             assert not await session.listed(timedelta(milliseconds=400))
-            assert await session.listed(timedelta(seconds=10))
+            assert await session.listed(timedelta(seconds=30))
 
 
 async def test_a_handshake_client_asks(session: Session, held: Held) -> None:
@@ -175,7 +175,7 @@ async def test_a_handshake_client_asks(session: Session, held: Held) -> None:
         headers = await open_legacy(client, url)
         listed = await client.post(url, json=message("tools/list", 2), headers=headers)
         assert result_of(listed)["tools"][0]["name"] == "ask_user_question"
-        assert await session.listed(timedelta(seconds=10))
+        assert await session.listed(timedelta(seconds=30))
         responses: list[httpx2.Response] = []
 
         async def call() -> None:

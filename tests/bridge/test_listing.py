@@ -18,7 +18,7 @@ from opask.events import AskToolMissing, Event, TurnEnded, TurnStarted
 from opask.launch import Endpoint
 from opask.testing import Scripted
 
-LONG = timedelta(seconds=20)
+LONG = timedelta(seconds=30)
 AT_ONCE = timedelta(seconds=0.4)  # longer than it takes where nothing is asked
 MODERN = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",

@@ -28,7 +28,7 @@ def server() -> Iterator[tuple[str, socket.socket]]:
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(path)
             listener.listen()
-            listener.settimeout(20)
+            listener.settimeout(40)
             yield path, listener
 
 
@@ -69,7 +69,7 @@ def test_megabytes_go_through_both_ways_at_once(server: tuple[str, socket.socket
     assert received == data
     writer.join()
     relay.stdin.close()
-    assert relay.wait(20) == 0
+    assert relay.wait(40) == 0
     thread.join()
     connection.close()
     finish(relay)
@@ -81,14 +81,14 @@ def test_it_ends_with_either_side(server: tuple[str, socket.socket], side: str) 
     path, listener = server
     relay = start(path)
     connection, _ = listener.accept()
-    connection.settimeout(20)
+    connection.settimeout(40)
     if side == "runtime":
         assert relay.stdin
         relay.stdin.close()
         assert connection.recv(1) == b""
     else:
         connection.close()
-    assert relay.wait(20) == 0
+    assert relay.wait(40) == 0
     connection.close()
     finish(relay)
 
@@ -99,7 +99,7 @@ def test_a_missing_socket_is_told_and_has_its_exit_code() -> None:
         [sys.executable, "-I", "-S", str(RELAY), "/nowhere/s"],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=120,
         check=False,
     )
     assert done.returncode == 69
@@ -111,7 +111,7 @@ def test_a_missing_socket_is_told_and_has_its_exit_code() -> None:
 def test_wrong_usage_is_told() -> None:
     """Without a socket it says how it is used."""
     done = subprocess.run(
-        [sys.executable, "-I", "-S", str(RELAY)], capture_output=True, text=True, timeout=20, check=False
+        [sys.executable, "-I", "-S", str(RELAY)], capture_output=True, text=True, timeout=120, check=False
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert "SOCKET" in done.stderr
@@ -122,7 +122,7 @@ def test_an_interrupt_lets_the_cancel_through(server: tuple[str, socket.socket])
     path, listener = server
     relay = start(path)
     connection, _ = listener.accept()
-    connection.settimeout(20)
+    connection.settimeout(40)
     assert relay.stdin
     relay.stdin.write(b"a\n")
     relay.stdin.flush()
@@ -132,7 +132,7 @@ def test_an_interrupt_lets_the_cancel_through(server: tuple[str, socket.socket])
     relay.stdin.flush()
     assert connection.recv(10) == b"cancel\n"
     relay.send_signal(signal.SIGTERM)
-    assert relay.wait(20) == -signal.SIGTERM
+    assert relay.wait(40) == -signal.SIGTERM
     connection.close()
     finish(relay)
 
@@ -146,7 +146,7 @@ def test_streams_that_do_not_block_are_waited_for(server: tuple[str, socket.sock
     theirs.close()
     connection, _ = listener.accept()
     for end in (ours, connection):
-        end.settimeout(20)
+        end.settimeout(40)
     ours.sendall(b"ping\n")
     assert connection.recv(10) == b"ping\n"
     big = b"x" * (1 << 21)
@@ -158,6 +158,6 @@ def test_streams_that_do_not_block_are_waited_for(server: tuple[str, socket.sock
     assert received == big
     sender.join()
     ours.close()
-    assert relay.wait(20) == 0
+    assert relay.wait(40) == 0
     connection.close()
     finish(relay)

@@ -219,9 +219,9 @@ def test_threads_that_ask_while_the_bridge_closes_are_told() -> None:
             threads = [threading.Thread(target=ask, daemon=True) for _ in range(3)]
             for thread in threads:
                 thread.start()
-            assert asking.wait(10)
+            assert asking.wait(30)
         for thread in threads:
-            thread.join(10)
+            thread.join(30)
             assert not thread.is_alive()
 
 
@@ -287,9 +287,9 @@ def test_a_bridge_may_close_while_threads_attach() -> None:
             threads = [threading.Thread(target=attach_on, daemon=True) for _ in range(3)]
             for thread in threads:
                 thread.start()
-            assert attached.wait(10)
+            assert attached.wait(30)
         for thread in threads:
-            thread.join(10)
+            thread.join(30)
             assert not thread.is_alive()
 
 
@@ -348,7 +348,7 @@ with Bridge() as bridge:
     held = fill()
     runtime.connect(path)
     runtime.sendall(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\\n')
-    assert told.wait(10)
+    assert told.wait(30)
     print(Agent(session).ask_sync(ONE).text)
     for descriptor in held:
         os.close(descriptor)
@@ -420,7 +420,7 @@ def _run(script: str, *arguments: str) -> str:
         env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=150,
         check=False,
     )
     assert done.returncode == 0, done.stderr

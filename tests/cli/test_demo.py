@@ -5,12 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from cli_runtimes import ANSWERS, DATABASE, PARTS, Command, child_of, wait_for_end
+from cli_runtimes import ANSWERS, DATABASE, PARTS, SECONDS, Command, child_of, wait_for_end
+from quickness import tries
 
 TEXT = "I was asked to: set up a small web service. Two things are not mine to decide, so I ask. \n"
 
@@ -99,15 +99,15 @@ def test_a_signal_while_a_question_waits_ends_all(tmp_path: Path, number: signal
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of processes that are not one's own")
 def test_a_killed_demo_leaves_nothing(tmp_path: Path) -> None:
     """After SIGKILL the agent, its relay, the guard and the folder of the sockets are gone within two seconds."""
-    command = Command(tmp_path, "demo")
-    command.until("Answer with a number")
-    guard = child_of(command.process.pid)
-    agent = child_of(guard)
-    handles = [os.pidfd_open(pid) for pid in (child_of(agent), agent, guard)]
-    began = time.monotonic()
-    command.process.kill()
-    for handle in handles:
-        wait_for_end(handle, 2)
-    assert time.monotonic() - began < 2
-    assert list(tmp_path.iterdir()) == []
-    command.ends()
+    for timed in tries(2.0):
+        command = Command(tmp_path, "demo")
+        command.until("Answer with a number")
+        guard = child_of(command.process.pid)
+        agent = child_of(guard)
+        handles = [os.pidfd_open(pid) for pid in (child_of(agent), agent, guard)]
+        with timed:
+            command.process.kill()
+            for handle in handles:
+                wait_for_end(handle, SECONDS)
+        assert list(tmp_path.iterdir()) == []
+        command.ends()

@@ -43,7 +43,7 @@ def test_help_is_quick() -> None:
     """Help loads neither the libraries that a run needs nor the modules of the commands."""
     script = "import sys; from opask.cli import main; main(['--help']); print(sorted(sys.modules))"
     run = subprocess.run(
-        [sys.executable, "-I", "-c", script], capture_output=True, text=True, timeout=30, check=True
+        [sys.executable, "-I", "-c", script], capture_output=True, text=True, timeout=120, check=True
     )
     loaded = set(eval(run.stdout.splitlines()[-1]))  # noqa: S307 - a list that was printed here
     assert not loaded & {"anyio", "mcp", "pydantic", "prompt_toolkit", "pluggy", "asyncio", "opask.cli.run"}
@@ -169,7 +169,7 @@ def test_a_reader_that_goes_away_is_no_error(options: list[str]) -> None:
         [sys.executable, *options, "-c", script],
         stdout=write_end,
         stderr=subprocess.PIPE,
-        timeout=30,
+        timeout=120,
         check=False,
     )
     os.close(write_end)
@@ -191,7 +191,7 @@ os.execv(sys.executable, [sys.executable, "-m", "opask_main", *sys.argv[1:]])
         stdin=subprocess.DEVNULL,
         capture_output=True,
         env={**os.environ, "PYTHONPATH": str(tmp_path), "TMPDIR": str(tmp_path)},
-        timeout=30,
+        timeout=120,
         check=False,
     )
     assert (run.returncode, run.stderr) == (0, b"")

@@ -29,8 +29,6 @@ from opask.cli import main
 from opask.inbox import SqliteStore
 from opask.surfaces.mcp.tools import tools
 
-pytestmark = pytest.mark.timeout(90)
-
 ERAS = ("legacy", "2026-07-28")
 SAID = "The service will use “SQLite”. I will do first: “API”, “Docs”."
 ANSWERED = Answered((Answer((1,)), Answer((0, 2))), "web:alice")

@@ -25,7 +25,7 @@ def probe(*arguments: str, env: dict[str, str] | None = None) -> tuple[int, str,
         capture_output=True,
         text=True,
         env={**os.environ, **(env or {})},
-        timeout=55,
+        timeout=150,
         check=False,
     )
     return done.returncode, done.stdout, done.stderr
@@ -158,7 +158,7 @@ def test_a_signal_ends_it_cleanly(number: signal.Signals, tmp_path: Path) -> Non
                 while not any(folder.glob("opask-*/work")) or not mentions(str(program), "-p"):
                     assert process.poll() is None, process.stderr
                 process.send_signal(number)
-                out, err = process.communicate(timeout=30)
+                out, err = process.communicate(timeout=120)
             finally:
                 process.kill()
         assert (process.returncode, out, err) == (128 + number, "", f"opask probe: ended by {number.name}\n")
@@ -205,7 +205,7 @@ def test_a_signal_ends_an_install(number: signal.Signals, tmp_path: Path) -> Non
                 (part,) = (tmp_path / "runtimes").iterdir()
                 assert (part / "half").exists()
                 process.send_signal(number)
-                out, err = process.communicate(timeout=30)
+                out, err = process.communicate(timeout=120)
                 assert held.read() == b""  # npm's child is gone
         finally:
             process.kill()

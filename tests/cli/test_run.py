@@ -8,7 +8,6 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,6 +17,7 @@ from cli_runtimes import ANSWERS, DATABASE, PARTS, SECONDS, Command, child_of, e
 from fake_claude import VERSION, fake_claude_at
 from opask.cli.demo_adapter import DemoAdapter
 from opask.registry import support
+from quickness import tries
 
 AGENT = Path(sys.modules[DemoAdapter.__module__].__file__ or "").with_name("demo_agent.py")
 # Stands in for a runtime: the demo's agent, started as the runtime that is named.
@@ -219,16 +219,16 @@ def test_a_deaf_runtime_is_ended_by_a_second_ctrl_c(tmp_path: Path) -> None:
         "signal.signal(signal.SIGTERM, signal.SIG_IGN); say('turn_started'); say('text', text='up')\n"
         "while True: time.sleep(60)"
     )
-    command = run(tmp_path, script, "--surface", "none", "--events")
-    command.until('"up"')
-    command.process.send_signal(signal.SIGINT)
-    command.until('"heard"')
-    began = time.monotonic()
-    command.process.send_signal(signal.SIGINT)
-    code, _, err = command.ends()
-    assert code == 130
-    assert err == "opask run: ended by SIGINT; demo is ended\n"
-    assert time.monotonic() - began < 2.5  # and not the three seconds that it has after a first one
+    for timed in tries(2.5):  # and not the three seconds that it has after a first one
+        command = run(tmp_path, script, "--surface", "none", "--events")
+        command.until('"up"')
+        command.process.send_signal(signal.SIGINT)
+        command.until('"heard"')
+        with timed:
+            command.process.send_signal(signal.SIGINT)
+            code, _, err = command.ends()
+        assert code == 130
+        assert err == "opask run: ended by SIGINT; demo is ended\n"
 
 
 _OPENING = """
@@ -262,7 +262,7 @@ def test_a_reader_that_goes_away_ends_the_run(tmp_path: Path) -> None:
     command.until("more")
     assert command.process.stdout is not None
     command.process.stdout.close()
-    assert command.process.wait(20) == 1
+    assert command.process.wait(SECONDS) == 1
     assert command.process.stderr is not None
     assert command.process.stderr.read() == ""
     command.process.stderr.close()
@@ -291,7 +291,7 @@ def test_an_output_that_nobody_takes_does_not_hold_an_interrupted_run(tmp_path: 
     command = run(tmp_path, script, "--surface", "none", "--events")
     command.until('"turn_started"')
     command.process.send_signal(signal.SIGINT)
-    assert command.process.wait(20) == 130
+    assert command.process.wait(SECONDS) == 130
     command.ends()
     assert list(tmp_path.iterdir()) == []
 
@@ -349,13 +349,11 @@ class Terminal:
 def test_a_card_on_a_terminal_is_answered_by_keys(tmp_path: Path) -> None:
     """On a terminal the turn streams, a card asks below it, and keys answer it."""
     with Terminal(tmp_path, "demo") as terminal:
-        shown = terminal.until("Ctrl-C cancel")
+        shown = terminal.until("Ctrl-C cancel")  # the keys are named once they count
         assert "I was asked to: set up a small web service." in shown
         assert shown.index("so I ask.") < shown.index("Which database")
-        time.sleep(0.3)  # a key that is too quick for a person is not taken
         terminal.press("2")
-        terminal.until("Which parts")
-        time.sleep(0.3)
+        terminal.until("Enter done")
         terminal.press("13\r")
         shown = terminal.until("demo is done")
         assert "The service will use “SQLite”. I will do first: “API”, “Docs”." in shown

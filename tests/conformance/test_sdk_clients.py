@@ -40,7 +40,7 @@ class Slow:
 
     async def ask(self, ask: Ask, /) -> Reply:
         """Take the first option."""
-        with anyio.fail_after(20):
+        with anyio.fail_after(40):
             await self.beaten.wait()
         return Answered((Answer((0,)),), "test")
 

@@ -66,7 +66,7 @@ async def test_tasks_do_not_see_each_others() -> None:
         assert current_prompter() is None
         looked.set()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(carry)
             group.start_soon(look)

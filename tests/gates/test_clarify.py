@@ -69,7 +69,7 @@ async def test_the_same_workflow_with_an_operator_without_and_replayed() -> None
 
 async def test_without_an_operator_the_result_is_stable() -> None:
     """Nobody there, by no prompter or by one that says so, is the same result every time, at once."""
-    with anyio.fail_after(1):
+    with anyio.fail_after(30):
         results = [
             await clarify(QUESTIONS),
             await clarify(QUESTIONS),

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="there is no
 def hostile(root: Path) -> Path:
     """Make a folder of a work tree that is a repository itself, whose settings name a program; give that folder."""
     folder = root / "vendor"
-    subprocess.run(["git", "init", "-q", "--bare", str(folder)], check=True, timeout=20)
+    subprocess.run(["git", "init", "-q", "--bare", str(folder)], check=True, timeout=40)
     monitor = root / "monitor.sh"
     monitor.write_text(f"#!/bin/sh\ntouch {root}/ran\n")
     monitor.chmod(0o755)
@@ -37,7 +37,7 @@ def test_a_repository_in_the_work_tree_runs_nothing(
     folder = hostile(tmp_path)
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "GIT_CONFIG_NOSYSTEM": "1"}
     env = guarded_env(env) if guarded else env
-    subprocess.run(["git", *command], cwd=folder, env=env, capture_output=True, check=False, timeout=20)
+    subprocess.run(["git", *command], cwd=folder, env=env, capture_output=True, check=False, timeout=40)
     ran = (tmp_path / "ran").exists()
     if guarded:
         assert not ran

@@ -54,7 +54,7 @@ async def hosted(
 
 async def pending(store: Store) -> Entry:
     """Wait for an ask."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(40):
         async for update in store.watch(0):
             if isinstance(update, EntryChanged) and update.entry.state == "pending":
                 return update.entry
@@ -63,7 +63,7 @@ async def pending(store: Store) -> Entry:
 
 async def settled(store: Store, ask_id: str) -> Entry:
     """Wait until an ask is over, and its agent has been told."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(40):
         async for entry in store.watch_ask(ask_id):
             if entry.told is not None:
                 return entry
@@ -118,7 +118,7 @@ async def test_a_busy_host_keeps_neither_a_question_nor_an_answer_waiting(tmp_pa
         with ThreadPoolExecutor(1) as operator:
             call = session.call(ONE, {})
             answered = operator.submit(anyio.run, answer)
-            answered.result(20)  # blocks this loop
+            answered.result(40)  # blocks this loop
             told = call.result()
     assert told.structured == {"answers": {"Which?": "b"}}
 
@@ -254,7 +254,7 @@ async def test_an_ask_says_what_else_the_agent_does(store: Store) -> None:
             recorder(evolve(asked, question_id=ask_id))
         for ask_id in ("q1", "q2", "q3"):
             tasks.start_soon(prompter.ask, ask_of(ask_id))
-            with anyio.fail_after(20):
+            with anyio.fail_after(40):
                 async for _ in store.watch(0):
                     if any(entry.id == ask_id for entry in await store.entries()):
                         break

@@ -290,7 +290,7 @@ class InboxMachine(RuleBasedStateMachine):
 
         async def changes() -> list[object]:
             watch = self.store.watch(since)
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 return [await anext(watch) for _ in self.seen[at:]]
 
         assert self.do(changes) == self.seen[at:]
@@ -305,7 +305,7 @@ class InboxMachine(RuleBasedStateMachine):
 
         async def caught_up() -> None:
             last = (await self.store.snapshot()).seq
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 while (self.seen[-1].seq if self.seen else 0) < last:
                     await self.more.wait()
 
@@ -348,7 +348,7 @@ class InboxMachine(RuleBasedStateMachine):
         """Wait until whoever waited for a decision that was made has heard of it."""
 
         async def woken() -> None:
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 while any(
                     known.waits and known.state != "pending" and not known.woken
                     for known in self.known.values()

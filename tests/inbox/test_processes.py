@@ -41,7 +41,7 @@ class Peer:
     def line(self) -> str:
         """Read what it says next."""
         line = self.out.readline()
-        assert line, f"it ended with {self.process.wait(10)}"
+        assert line, f"it ended with {self.process.wait(30)}"
         return line.strip()
 
     def go(self) -> None:
@@ -54,7 +54,7 @@ class Peer:
         """Kill it; return what it had said and nobody had read."""
         self.process.send_signal(signal.SIGKILL)
         rest = self.out.read().splitlines()
-        self.process.wait(10)
+        self.process.wait(30)
         return rest
 
 

@@ -223,7 +223,7 @@ class SharedFile(RuleBasedStateMachine):
             last = fresh.last_seq()
 
             async def caught_up(seat: Seat) -> None:
-                with anyio.fail_after(10):
+                with anyio.fail_after(30):
                     while not (
                         max(seat.begun, seat.seen[-1].seq if seat.seen else 0) >= last
                         and all(set(events[each]) <= set(seat.logged[each]) for each in SESSIONS)

@@ -343,7 +343,7 @@ async def test_what_is_taken_back_is_neither_told_nor_kept(tmp_path: Path) -> No
                 await store._write(fails)
 
         async def hear() -> None:
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 heard.append(await anext(store.watch_events("s1")))
 
         async with anyio.create_task_group() as listening:
@@ -359,7 +359,7 @@ async def test_what_is_taken_back_is_neither_told_nor_kept(tmp_path: Path) -> No
             await other.append("s1", [{"event": "text", "text": "yes"}])
         assert heard[0].event["text"] == "yes"
         answered = await store.resolve("q1", first())
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             for watch in watches:
                 assert await anext(watch) == EntryChanged(answered.seq, answered)
 
@@ -374,13 +374,13 @@ async def test_events_of_two_processes_at_once_are_all_heard(tmp_path: Path) -> 
         goes_on = threading.Event()
 
         async def hear() -> None:
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 heard.append(await anext(store.watch_events("s1")))
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(hear)
             await anyio.wait_all_tasks_blocked()
-            tasks.start_soon(store._read, lambda _: goes_on.wait(10))
+            tasks.start_soon(store._read, lambda _: goes_on.wait(60))
             await anyio.wait_all_tasks_blocked()
             await other.append("s1", [{"event": "text", "text": "other's"}])
             store.append_soon("s2", [{"event": "text", "text": "own"}])
@@ -404,7 +404,7 @@ async def test_what_another_process_has_cleared_is_not_kept_in_mind(tmp_path: Pa
                 faults.append(error)
 
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(other._read, lambda _: goes_on.wait(10))
+            tasks.start_soon(other._read, lambda _: goes_on.wait(60))
             await anyio.wait_all_tasks_blocked()
             await store.resolve("q1", Skipped("op"))
             await store.clear_session("s1")
@@ -427,7 +427,7 @@ async def test_nobody_waits_for_an_ask_that_is_cleared(tmp_path: Path) -> None:
         await anext(waiting)
         await other.extend("q1", utc_now() + timedelta(seconds=100))
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(other._read, lambda _: goes_on.wait(10))
+            tasks.start_soon(other._read, lambda _: goes_on.wait(60))
             await anyio.wait_all_tasks_blocked()
             await store.resolve("q1", Skipped("op"))
             await store.clear_session("s1")
@@ -439,7 +439,7 @@ async def test_nobody_waits_for_an_ask_that_is_cleared(tmp_path: Path) -> None:
             async for entry in waiting:
                 assert entry.state == "pending"
 
-        with anyio.fail_after(10), pytest.raises(UnknownAskError):
+        with anyio.fail_after(30), pytest.raises(UnknownAskError):
             await wait()
         host.release()
 
@@ -470,7 +470,7 @@ async def test_rings_that_say_anything_are_heard(tmp_path: Path, caplog: pytest.
             ringing.ring(lambda said=said: said)  # type: ignore[misc]
         ringing.close()
         answered = await store.resolve("q1", first())
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             assert await anext(watch) == EntryChanged(answered.seq, answered)
         assert await other.entry("q1") == answered
     assert not caplog.records

@@ -304,7 +304,7 @@ async def test_a_watcher_gets_what_is_open_and_then_every_change(store: AnyStore
     host = await store.join()
     await store.put(ask_of(), host.id)
     watch = store.watch()
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         snapshot = await anext(watch)
         assert isinstance(snapshot, Snapshot)
         assert [entry.id for entry in snapshot.entries] == ["q1"]
@@ -338,7 +338,7 @@ async def test_a_watcher_sleeps_until_something_changes(store: AnyStore) -> None
             if isinstance(update, EntryChanged):
                 return
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wait)
             await checkpoint()
@@ -357,7 +357,7 @@ async def test_a_watch_goes_on_after_any_number(store: AnyStore) -> None:
         await store.put(ask_of(f"q{number}"), host.id)
         if number % 3 == 0:
             await store.resolve(f"q{number}", first())
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         while not changes or changes[-1].seq < (await store.snapshot()).seq:
             update = await anext(watch)
             assert not isinstance(update, Snapshot)
@@ -383,7 +383,7 @@ async def test_one_ask_is_watched(store: AnyStore) -> None:
     await store.put(ask_of(), host.id)
     await store.put(ask_of("q2"), host.id)
     watch = store.watch_ask("q1")
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         assert (await anext(watch)).state == "pending"
         await store.resolve("q2", first())
         with anyio.move_on_after(0.05) as scope:
@@ -425,7 +425,7 @@ async def test_a_surface_attends_while_its_block_lasts(tmp_path: Path) -> None:
             (lease,) = await store.leases()
             assert (lease.id, lease.surface) == (lease_id, "web")
             watch = store.watch_ask("q1")  # hears of leases, too
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 while (await store.leases())[0].expires_at == lease.expires_at:
                     await anext(watch)
         assert await store.leases() == ()
@@ -446,7 +446,7 @@ async def test_a_session_keeps_its_events(store: AnyStore) -> None:
     assert await store.events("s1", after=events[0].position) == events[1:]
     assert await store.events("s1", limit=1) == events[:1]
     watch = store.watch_events("s1", after=events[1].position)
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         assert await anext(watch) == events[2]
         await store.append("s1", [{"event": "turn_started"}])
         assert (await anext(watch)).event == {"event": "turn_started"}

@@ -248,7 +248,7 @@ def test_a_machine_without_a_package_is_told(
 
 def runs(program: Path, *arguments: str) -> list[str]:
     """Run a program; give the lines that it says."""
-    done = subprocess.run([program, *arguments], capture_output=True, text=True, check=True, timeout=20)
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, check=True, timeout=40)
     return done.stdout.splitlines()
 
 

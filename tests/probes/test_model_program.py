@@ -48,7 +48,7 @@ def ready(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 def play(url: str) -> httpx2.Response:
     """Send the request that the scenario waits for."""
-    return httpx2.post(f"{url}/v1/messages", json=BODY, headers=HEADERS, timeout=10, trust_env=False)
+    return httpx2.post(f"{url}/v1/messages", json=BODY, headers=HEADERS, timeout=30, trust_env=False)
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
@@ -64,7 +64,7 @@ def test_a_scenario_that_is_played_ends_with_0(tmp_path: Path, how: signal.Signa
         assert json.loads(line)["kind"] == "scripted"
         assert "sk-test" not in line
         process.send_signal(how)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=120)
     assert (process.returncode, errors) == (0, "")
     assert json.loads(log.read_text().splitlines()[-1]) == {"scenario": "hello", "failures": []}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log.jsonl", "ready", "scenario.json"]
@@ -75,7 +75,7 @@ def test_a_scenario_that_is_left_early_ends_with_1(tmp_path: Path) -> None:
     with program(tmp_path) as process:
         ready(process)
         process.terminate()
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=120)
     assert process.returncode == 1
     assert errors == "conversation main, step 1: not played to its end: 0 of 1 steps\n"
 
@@ -88,7 +88,7 @@ def test_a_request_that_does_not_fit_ends_with_1(tmp_path: Path) -> None:
         assert play(url).status_code == 200
         assert play(url).status_code == 400
         process.terminate()
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=120)
     assert process.returncode == 1
     assert errors.startswith("conversation main, step 2, request 2: step 1 was replied to")
     assert json.loads(log.read_text().splitlines()[-1])["failures"] == [errors.rstrip("\n")]
@@ -100,7 +100,7 @@ def test_it_ends_with_its_standard_input(tmp_path: Path) -> None:
         play(ready(process)["url"])
         assert process.stdin is not None
         process.stdin.close()
-        assert process.wait(timeout=20) == 0
+        assert process.wait(timeout=120) == 0
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_it_ends_with_its_standard_input(tmp_path: Path) -> None:
 def test_what_cannot_be_played_ends_with_2(tmp_path: Path, scenario: object, reason: str) -> None:
     """A scenario that is not right is named on stderr, and nothing listens."""
     with program(tmp_path, scenario=scenario) as process:
-        output, errors = process.communicate(timeout=20)
+        output, errors = process.communicate(timeout=120)
     assert (process.returncode, output) == (2, "")
     assert reason in errors
     assert "scenario.json" in errors
@@ -123,7 +123,7 @@ def test_files_that_cannot_be_had_end_with_2(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "none.json" in done.stderr
     with program(tmp_path, "--log", str(tmp_path / "none" / "log")) as process:
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=120)
     assert process.returncode == 2
     assert f"{os.sep}none{os.sep}log" in errors
     assert "Traceback" not in errors

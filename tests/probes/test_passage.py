@@ -67,7 +67,7 @@ async def port() -> AsyncIterator[int]:
 
 async def test_a_program_in_a_namespace_reaches_a_port_out_here(set_: Stage, port: int) -> None:
     """What it sends arrives at the same port, so does the answer, and cutting the way is the connection's end."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(40):
         async with passage(set_.enter, port, set_.sandbox.root / "h") as way:
             argv = [*set_.enter, sys.executable, "-c", CLIENT, str(port)]
             async with await anyio.open_process(argv, stderr=subprocess.DEVNULL) as client:
@@ -83,7 +83,7 @@ async def test_a_program_in_a_namespace_reaches_a_port_out_here(set_: Stage, por
 
 async def test_a_client_that_is_gone_is_gone_out_here(set_: Stage, port: int) -> None:
     """The end of its process ends the connection to the server."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(40):
         async with passage(set_.enter, port, set_.sandbox.root / "h") as way:
             argv = [*set_.enter, sys.executable, "-c", CLIENT, str(port)]
             async with await anyio.open_process(argv, stderr=subprocess.DEVNULL) as client:

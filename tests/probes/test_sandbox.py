@@ -81,7 +81,7 @@ def test_the_namespace_has_loopback_alone() -> None:
     namespace = loopback_namespace()
     if isinstance(namespace, NoNamespace):
         plain = shutil.which("unshare") and subprocess.run(
-            ["unshare", "-rn", "true"], check=False, timeout=30
+            ["unshare", "-rn", "true"], check=False, timeout=120
         )
         assert not plain or plain.returncode, (
             f"the system gives a namespace and it was not had: {namespace.reason}"
@@ -90,7 +90,7 @@ def test_the_namespace_has_loopback_alone() -> None:
     argv = namespace.wrap([sys.executable, "-c", INSIDE])
     pipe = subprocess.PIPE
     with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
-        output, errors = process.communicate(f"{process.pid}\n", timeout=30)
+        output, errors = process.communicate(f"{process.pid}\n", timeout=120)
     assert errors == ""
     assert os.strerror(int(output)) == "Network is unreachable"
 
@@ -98,10 +98,12 @@ def test_the_namespace_has_loopback_alone() -> None:
 def test_a_wrapped_command_that_is_not_there_is_named() -> None:
     """A command that cannot be started ends with 127 and its name on stderr."""
     argv = [sys.executable, "-I", "-S", str(Path(loopback.__file__))]
-    done = subprocess.run([*argv, "no-such-command"], capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(
+        [*argv, "no-such-command"], capture_output=True, text=True, check=False, timeout=120
+    )
     assert done.returncode == 127
     assert done.stderr.startswith("loopback: no-such-command: ")
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
     assert (done.returncode, done.stdout) == (2, "")
 
 

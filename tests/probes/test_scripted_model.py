@@ -93,10 +93,10 @@ class Runtime:
 @asynccontextmanager
 async def playing(scenario: Scenario, **options: Any) -> AsyncIterator[tuple[ScriptedModel, Runtime]]:
     """Serve a scenario and give a runtime that is pointed at it."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(40):
         async with (
             serve(scenario, **options) as model,
-            httpx2.AsyncClient(base_url=model.url, headers=HEADERS, timeout=10) as client,
+            httpx2.AsyncClient(base_url=model.url, headers=HEADERS, timeout=30) as client,
         ):
             yield model, Runtime(client)
 
@@ -333,11 +333,11 @@ async def test_what_is_held_at_the_end_fails() -> None:
     scenario = Scenario("held", (Conversation("main", (Step(Reply("One."), hold="gate"),)),))
     statuses: list[int] = []
     reached = anyio.Event()
-    with anyio.fail_after(20):
+    with anyio.fail_after(40):
         async with anyio.create_task_group() as tasks, serve(scenario, verify=False) as model:
 
             async def ask() -> None:
-                async with httpx2.AsyncClient(base_url=model.url, headers=HEADERS, timeout=10) as client:
+                async with httpx2.AsyncClient(base_url=model.url, headers=HEADERS, timeout=30) as client:
                     reached.set()
                     statuses.append((await Runtime(client).ask()).status_code)
 
@@ -473,7 +473,7 @@ async def test_the_error_of_the_block_goes_before() -> None:
 
 async def test_a_block_that_is_cancelled_ends() -> None:
     """Cancelling the block closes the model and cuts its connections, and nothing is raised for what was not played."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(40):
         async with anyio.create_task_group() as tasks, serve(ASK_ONCE) as model:
             port = int(model.url.rpartition(":")[2])
             connection = await anyio.connect_tcp("127.0.0.1", port)

@@ -44,7 +44,7 @@ async def play(set_: Stage) -> int:
 
     def send() -> int:
         url = f"{set_.url}/v1/messages"
-        return httpx2.post(url, json=BODY, headers=HEADERS, timeout=10, trust_env=False).status_code
+        return httpx2.post(url, json=BODY, headers=HEADERS, timeout=30, trust_env=False).status_code
 
     return await anyio.to_thread.run_sync(send)
 
@@ -148,7 +148,7 @@ async def test_a_program_enters_the_models_namespace(tmp_path: Path) -> None:
     assert isinstance(namespace, Namespace)
     script = (
         "import socket, sys; from opask_probes.sandbox import is_loopback_only; "
-        "socket.create_connection(('127.0.0.1', int(sys.argv[1])), timeout=5); print(is_loopback_only())"
+        "socket.create_connection(('127.0.0.1', int(sys.argv[1])), timeout=60); print(is_loopback_only())"
     )
     async with stage(HELLO, namespace, parent=tmp_path) as set_:
         port = set_.url.rpartition(":")[2]

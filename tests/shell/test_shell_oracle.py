@@ -46,7 +46,7 @@ class Scratch:
         for name in ("home", "tmp"):
             (root / name).mkdir()
         for arguments in (["init", "-q"], ["add", "notes.txt", "src"], ["commit", "-q", "-m", "first"]):
-            subprocess.run(["git", *arguments], cwd=work, env=self.env, check=True, timeout=20)
+            subprocess.run(["git", *arguments], cwd=work, env=self.env, check=True, timeout=40)
 
     def state(self) -> dict[str, str]:
         """Give every path below the root with a digest of its content and mode."""
@@ -68,7 +68,7 @@ class Scratch:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=False,
-            timeout=20,
+            timeout=40,
         )
 
 

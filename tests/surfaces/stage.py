@@ -207,7 +207,7 @@ class Stage:
     async def until(self, *texts: str, without: str | None = None) -> None:
         """Wait until all these texts are on the tube, and one is not."""
         try:
-            with anyio.fail_after(5):
+            with anyio.fail_after(30):
                 while not all(text in self.tube.text for text in texts) or (
                     without and without in self.tube.text
                 ):
@@ -258,7 +258,7 @@ class Typist:
 
     async def until(self, text: str) -> None:
         """Wait until this was written."""
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             while text.encode() not in self.seen:
                 await self._changed.wait()
 

@@ -113,7 +113,7 @@ def screen(shown: InboxApp) -> list[str]:
 async def until(shown: InboxApp, pilot: Shown, *parts: str, lacks: str | None = None) -> list[str]:
     """Wait until the screen has all of these parts, and lacks another."""
     try:
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while True:
                 rows = screen(shown)
                 text = "\n".join(rows)
@@ -126,7 +126,7 @@ async def until(shown: InboxApp, pilot: Shown, *parts: str, lacks: str | None = 
 
 async def settled(store: MemoryStore, pilot: Shown, ask_id: str, state: State) -> Any:
     """Wait until an ask is in a state; give what was decided."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         while (entry := await store.entry(ask_id)).state != state:
             await pilot.pause()
     return entry.reply
@@ -269,7 +269,7 @@ async def test_typing_gives_time(store: MemoryStore, clock: Clock) -> None:
     async with app(store, clock) as (shown, pilot):
         await until(shown, pilot, "1-2 choose")
         await pilot.press("t", "a")
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while (deadline := (await store.entry("q1")).deadline) == ask.deadline:
                 await pilot.pause()
         assert deadline == clock.now + timedelta(minutes=1)
@@ -345,7 +345,7 @@ async def test_a_conversation_is_cleared_while_it_is_read_and_goes_on(clock: Clo
     await put(store, clock, "q1", DATABASE)
     await store.append("s1", [{"event": "text", "text": "First I look around."}])
     async with app(store, clock) as (shown, pilot):
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             await store.has_read.wait()
         await pilot.press("1")
         await until(shown, pilot, "on its way to the agent")

@@ -37,7 +37,7 @@ class Sink(io.StringIO):
 
     async def until(self, text: str) -> None:
         """Wait until this text is there."""
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             while text not in self.getvalue():
                 await self._changed.wait()
 
@@ -79,7 +79,7 @@ def answered(*answers: Answer | None) -> Answered:
 async def reply_to(pipe: Pipe, ask: Ask, text: str) -> Reply:
     """Send text and ask; give the reply."""
     pipe.send(text)
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         return await pipe.prompter.ask(ask)
 
 
@@ -192,7 +192,7 @@ async def test_a_last_line_needs_no_newline(pipe: Pipe) -> None:
     """What stands before the end of the input is a line."""
     pipe.send("2")
     pipe.end()
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         assert await pipe.prompter.ask(ask_of(DATABASE)) == answered(Answer((1,)))
 
 
@@ -200,7 +200,7 @@ async def test_the_end_of_input_makes_the_ask_unavailable(pipe: Pipe) -> None:
     """Where the input ends before the answers do, the ask is unavailable, and so is every later one."""
     pipe.send("2\n")
     pipe.end()
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         assert pipe.prompter.available("session-1")
         reply = await pipe.prompter.ask(ask_of(DATABASE, PARTS))
         assert reply == Unavailable("the operator's input ended")
@@ -215,7 +215,7 @@ async def test_a_character_may_come_in_pieces(pipe: Pipe) -> None:
     async def ask() -> None:
         replies.append(await pipe.prompter.ask(ask_of(NAME)))
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask)
             await pipe.sink.until("> ")
@@ -232,7 +232,7 @@ async def test_asks_wait_their_turn(pipe: Pipe) -> None:
     async def ask(ask: Ask) -> None:
         replies[ask.id] = await pipe.prompter.ask(ask)
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask, ask_of(DATABASE))
             await pipe.sink.until("Which database")
@@ -246,7 +246,7 @@ async def test_asks_wait_their_turn(pipe: Pipe) -> None:
 async def test_an_ask_can_be_taken_away(pipe: Pipe) -> None:
     """A cancelled ask ends at once and reads nothing more; the next one gets the next line."""
     ask = ask_of(DATABASE)
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(pipe.prompter.ask, ask)
             await pipe.sink.until("> ")
@@ -270,7 +270,7 @@ async def test_settling_is_told_where_the_operator_did_not_see_it(pipe: Pipe) ->
 
 async def test_the_turn_goes_on_while_a_question_waits(pipe: Pipe) -> None:
     """Text that is written meanwhile stands on lines of its own, unfinished ones stay whole, the prompt comes again."""
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             pipe.prompter.write("unfinished")
             tasks.start_soon(pipe.prompter.ask, ask_of(NAME))
@@ -316,7 +316,7 @@ async def test_an_output_that_cannot_say_it_says_something_else() -> None:
         prompter = PlainPrompter(stdin=stdin, stdout=io.TextIOWrapper(raw, encoding="ascii"))
         os.write(writer, b"1\n")
         os.close(writer)
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             await prompter.ask(ask_of(Question("Où?", options=(Option("là"),))))
     assert b"O??" in raw.getvalue()
 
@@ -327,7 +327,7 @@ async def test_an_output_that_nobody_reads_makes_the_ask_unavailable(pipe: Pipe)
     os.close(reader)
     sink = os.fdopen(writer, "w")
     prompter = PlainPrompter(stdin=pipe.stdin, stdout=sink)
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         assert isinstance(await prompter.ask(ask_of(NAME)), Unavailable)
     assert not prompter.available("session-1")
     prompter.write("to nobody\n")
@@ -345,7 +345,7 @@ async def test_a_reader_that_goes_while_a_question_waits_makes_it_unavailable(pi
     async def ask() -> None:
         replies.append(await prompter.ask(ask_of(NAME)))
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask)
             shown = b""
@@ -382,7 +382,7 @@ async def test_a_file_can_answer(tmp_path: Path) -> None:
     path.write_text("2\n1 2\n")
     with path.open() as stdin:
         prompter = PlainPrompter(stdin=stdin, stdout=Sink())
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             assert prompter.available("session-1")
             assert await prompter.ask(ask_of(DATABASE, PARTS)) == answered(Answer((1,)), Answer((0, 1)))
             assert not prompter.available("session-1")
@@ -393,7 +393,7 @@ async def test_nobody_is_behind_a_null_device() -> None:
     with os.fdopen(os.open(os.devnull, os.O_RDONLY)) as stdin:
         prompter = PlainPrompter(stdin=stdin, stdout=Sink())
         assert not prompter.available("session-1")
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             assert isinstance(await prompter.ask(ask_of(NAME)), Unavailable)
 
 
@@ -423,7 +423,7 @@ async def test_lines_typed_ahead_on_a_terminal_are_dropped(anyio_backend: str) -
         async def ask() -> None:
             replies.append(await prompter.ask(ask_of(DATABASE)))
 
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(ask)
                 await typist.until("> ")
@@ -436,7 +436,7 @@ async def test_a_line_within_the_guard_does_not_count(anyio_backend: str) -> Non
     """On a terminal a line that comes sooner than anyone can read is dropped, and the prompt comes again."""
     with terminal() as (master, stdin, stdout), Typist(master) as typist:
         prompter = PlainPrompter(stdin=stdin, stdout=stdout, guard=timedelta(hours=1))
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(prompter.ask, ask_of(DATABASE))
                 await typist.until("> ")

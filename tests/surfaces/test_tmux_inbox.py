@@ -39,7 +39,7 @@ class Host:
 
     def ends(self) -> int:
         """Wait for its end."""
-        return self._process.wait(timeout=20)
+        return self._process.wait(timeout=40)
 
     def kill(self) -> None:
         """End it. Idempotent."""
