@@ -38,7 +38,12 @@ import json, os, signal, sys, time
 def say(type, **more): print(json.dumps({"type": type, **more}), flush=True)
 def end(reason="done", is_error=False): say("turn_ended", reason=reason, is_error=is_error)
 """
-_MAIN = "import sys; from opask.cli import main; sys.exit(main(sys.argv[1:]))"
+_MAIN = """
+import sys
+from opask.cli import main
+{more}
+sys.exit(main(sys.argv[1:]))
+"""
 _MAIN_WITH_RUNTIME = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[1])
@@ -84,7 +89,7 @@ class Command:
         folder: that folder; what is left in it, the command left behind.
         arguments: the command's.
         runtime: the script of a runtime that stands in for any that is named.
-        more: Python that runs in the process before such a run.
+        more: Python that runs in the process before.
         env: more for its environment.
         stdin: what it reads; a pipe that stays open unless told.
     """
@@ -139,7 +144,7 @@ class Command:
 def main_of(runtime: str | None = None, more: str = "") -> Sequence[str]:
     """Return the command line's program, and its first arguments; see `Command`."""
     if runtime is None:
-        return [_MAIN]
+        return [_MAIN.format(more=more)]
     return [_MAIN_WITH_RUNTIME.format(more=more), str(Path(__file__).parent), runtime]
 
 

@@ -21,7 +21,7 @@ from opask_probes.runtimes import RUNTIMES
 from opask_probes.stage import Stage, all_gone, processes_below, processes_in
 
 OPASK = Path(sys.executable).with_name("opask")
-GONE_S = 2.0
+GONE_S = 30.0  # that nothing is left is held here, not how soon
 
 
 @define(eq=False)

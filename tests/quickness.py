@@ -9,7 +9,7 @@ from typing import Final
 
 __all__ = ["Timed", "tries"]
 
-TRIES: Final = 5
+TRIES: Final = 10
 
 
 class Timed:

@@ -39,7 +39,7 @@ __all__ = ["Line", "Operator", "Playing", "Setting", "Take", "playing"]
 
 OneEvent = TypeVar("OneEvent", bound=Event)
 
-_GONE_S: Final = 2.0  # in which all that a run started is gone
+_GONE_S: Final = 10.0  # in which all that a run started is gone, on a machine that is busy too
 _NEWS_S: Final = 1.0
 _RELAY: Final = re.compile(r"relay\.py \S+$")  # and not a program that is told of it
 

@@ -15,7 +15,7 @@ import claude_live
 from opask_probes.install import installed
 from opask_probes.sandbox import NoNamespace, Sandbox, fresh_sandbox, loopback_namespace
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.live, pytest.mark.timeout(240)]
 
 ASK = "mcp__opask__ask_user_question"
 QUESTION = "Which database?"
@@ -57,7 +57,7 @@ def play(sandbox: Sandbox, *launches: dict[str, Any]) -> list[dict[str, Any]]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=220,
     )
     assert done.returncode == 0, done.stderr
     found: list[dict[str, Any]] = json.loads(done.stdout)

@@ -426,7 +426,7 @@ async def test_an_answer_after_kimis_own_limit_arrives(route: Route, isolation: 
 async def test_an_interrupted_turn_takes_its_question_back(
     product: str, setting: Setting, legacy: Setting
 ) -> None:
-    """A cancel while a question waits settles it within a second; the older CLI tells its server nothing of it."""
+    """A cancel while a question waits settles it at once; the older CLI tells its server nothing of it."""
     used, tool = (setting, ASK) if product == "kimi" else (legacy, BARE)
     play = scenario(says("I ask.", ask(DATABASE, tool)))
     operator = Held()

@@ -15,6 +15,8 @@ from opask.outcomes import TimedOut
 from opask.prompter import current_wait
 from opask.testing import Agent
 
+FIRST = timedelta(seconds=2)  # much more than a busy machine takes to extend it in
+
 
 class Patient:
     """A prompter that extends the wait and then takes longer than the first one."""
@@ -58,12 +60,10 @@ class Capped(PlainAdapter):
 
 async def test_an_extended_wait_outlasts_the_first_one() -> None:
     """An answer that comes after the first deadline and before the extended one reaches the agent."""
-    prompter = Patient(timedelta(seconds=30), 0.5, answers=True)
+    prompter = Patient(timedelta(seconds=60), FIRST.total_seconds() + 0.3, answers=True)
     async with (
         Bridge() as bridge,
-        await bridge.attach(
-            "s", PlainAdapter(), prompter, wait=timedelta(seconds=0.2), allow_unverified=True
-        ) as session,
+        await bridge.attach("s", PlainAdapter(), prompter, wait=FIRST, allow_unverified=True) as session,
     ):
         session.plan_launch(LaunchRequest(["x"], {}))
         result = await Agent(session).ask(ONE)
@@ -80,16 +80,16 @@ async def test_an_extension_ends_at_the_ceiling_of_the_launch() -> None:
         Bridge() as bridge,
         await bridge.attach(
             "s",
-            Capped(timedelta(seconds=5.5)),
+            Capped(FIRST + timedelta(seconds=5.3)),
             prompter,
-            wait=timedelta(seconds=0.2),
+            wait=FIRST,
             allow_unverified=True,
         ) as session,
     ):
         session.plan_launch(LaunchRequest(["x"], {}))
         result = await Agent(session).ask(ONE)
         assert result.is_error
-    assert prompter.outcomes == [TimedOut(timedelta(seconds=0.5))]
+    assert prompter.outcomes == [TimedOut(FIRST + timedelta(seconds=0.3))]
 
 
 def test_a_ceiling_beyond_all_time_bounds_nothing() -> None:

@@ -15,7 +15,7 @@ from attrs import evolve
 
 from bridge_peers import ONE, Held, PlainAdapter, attach
 from opask import Abandoned, Cancelled, LaunchPlan, LaunchRequest
-from opask.bridge import Bridge, Session
+from opask.bridge import Bridge, Session, serving
 from opask.errors import BridgeError
 from opask.launch import Endpoint
 
@@ -154,8 +154,11 @@ class HoldingAdapter(PlainAdapter):
         return evolve(super().plan_launch(request, endpoint), hold_prompt=True)
 
 
-async def test_a_list_is_given_time_where_the_first_prompt_waits_for_it(held: Held) -> None:
-    """Over HTTP nothing tells whether a list was read: it counts a second later, where a prompt is held for it."""
+async def test_a_list_is_given_time_where_the_first_prompt_waits_for_it(
+    held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over HTTP nothing tells whether a list was read: it counts a while later, where a prompt is held for it."""
+    monkeypatch.setattr(serving, "_UNASKED_S", 4.0)  # much more than a busy machine takes to ask in between
     async with (
         Bridge() as bridge,
         await attach(bridge, "s", HoldingAdapter(), held, transport="http") as session,

@@ -297,7 +297,7 @@ async def test_all_ends_with_the_block(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 async def test_a_question_waits_no_longer_than_it_may(tmp_path: Path) -> None:
     """Where nobody answers, the question times out and the agent goes on without."""
-    async with stand(tmp_path, wait=timedelta(seconds=0.2)) as there:
+    async with stand(tmp_path, wait=timedelta(seconds=2)) as there:
         run = await there.runs.start(DEMO, "go", None)
         end = await run.turn_over()
         assert end.outcome == "done"

@@ -33,6 +33,12 @@ ERAS = ("legacy", "2026-07-28")
 SAID = "The service will use “SQLite”. I will do first: “API”, “Docs”."
 ANSWERED = Answered((Answer((1,)), Answer((0, 2))), "web:alice")
 GO = {"runtime": "demo", "prompt": "Go."}
+# What a client does by itself is done sooner than by any person, however busy the machine.
+_UNHURRIED = """
+from datetime import timedelta
+from opask.surfaces.mcp import McpSurface
+McpSurface.__init__.__kwdefaults__["human"] = timedelta(hours=1)
+"""
 
 
 @pytest.fixture
@@ -68,7 +74,7 @@ class Served:
                 server = StdioServerParameters(command=program, args=rest, env=env)
             else:
                 headers = {"Authorization": f"Bearer {self.token}"}
-                http = await stack.enter_async_context(AsyncClient(headers=headers))
+                http = await stack.enter_async_context(AsyncClient(headers=headers, timeout=None))
                 server = streamable_http_client(self.url, http_client=http)
             yield await stack.enter_async_context(
                 Client(
@@ -82,7 +88,8 @@ class Served:
 
 def arguments(inbox: Path, *more: str) -> list[str]:
     """Give the command line of a server."""
-    return [sys.executable, "-c", *main_of(), "mcp", "--inbox", str(inbox), "--runtime", "demo", *more]
+    program = main_of(more=_UNHURRIED)
+    return [sys.executable, "-c", *program, "mcp", "--inbox", str(inbox), "--runtime", "demo", *more]
 
 
 @pytest.fixture(params=["stdio", "http"])
@@ -173,7 +180,6 @@ async def test_a_form_that_the_client_turns_down_by_itself_is_no_answer(served: 
     async with served.client("2026-07-28", fill_in) as client:
         parked = await call(client, "session_drive", **GO)
         assert parked["awaiting_operator"] is True
-        # On a machine that is held up it may look like a person's, but for this one transport's time.
         assert "no person's" in parked["form"]
         last = await call(client, "session_answer", question_id=parked["question_id"], skip=True)
         assert last["outcome"] == "done"
@@ -222,7 +228,8 @@ async def web(server: Served) -> AsyncIterator[AsyncClient]:
         link = (await BufferedByteReceiveStream(page.stdout).receive_until(b"\n", 4096)).decode()
         url, _, token = link.partition("?token=")
         try:
-            async with AsyncClient(base_url=url, headers={"Authorization": f"Bearer {token}"}) as client:
+            headers = {"Authorization": f"Bearer {token}"}
+            async with AsyncClient(base_url=url, headers=headers, timeout=SECONDS) as client:
                 yield client
         except Exception as error:  # raised below, once the page has ended
             failure = error
@@ -371,7 +378,7 @@ async def test_http_lets_in_who_has_the_token_and_comes_from_here(tmp_path: Path
             "Accept": "application/json, text/event-stream",
             "Content-Type": "application/json",
         }
-        async with AsyncClient() as client:
+        async with AsyncClient(timeout=SECONDS) as client:
             for more, status in (
                 ({}, 200),
                 ({"Authorization": ""}, 401),
@@ -396,7 +403,7 @@ async def test_the_token_is_the_users_own_where_there_is_one(tmp_path: Path) -> 
 
 async def test_a_signal_ends_the_http_server_with_a_call_under_way(tmp_path: Path) -> None:
     """A call that waits, its form open at the client, is told of the end, and its question is cancelled."""
-    shown = anyio.Event()
+    shown, told = anyio.Event(), anyio.Event()
     results: list[Any] = []
 
     async def fill_in(params: ElicitRequestParams) -> ElicitResult:
@@ -410,6 +417,7 @@ async def test_a_signal_ends_the_http_server_with_a_call_under_way(tmp_path: Pat
             with suppress(Exception):  # whatever a client makes of a connection that ends
                 async with server.client("legacy", fill_in) as client:
                     results.append(await client.call_tool("session_drive", GO))
+                    told.set()
 
         async with SqliteStore(server.inbox) as store, anyio.create_task_group() as tasks:
             tasks.start_soon(drive)
@@ -419,6 +427,7 @@ async def test_a_signal_ends_the_http_server_with_a_call_under_way(tmp_path: Pat
             code = await anyio.to_thread.run_sync(process.wait, SECONDS)
             assert code == 128 + signal.SIGTERM
             assert (await store.entry(entry.id)).state == "cancelled"
+            await told.wait()
             tasks.cancel_scope.cancel()
     assert results[0].is_error
     assert "is stopping" in results[0].content[0].text

@@ -18,7 +18,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from node_packages import NodePackages
 from opask.inbox import SqliteStore
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.live, pytest.mark.timeout(240)]
 
 OPASK = Path(sys.executable).with_name("opask")
 HERE = Path(__file__).parent

@@ -101,7 +101,7 @@ async def converse(endpoint: Endpoint, operator: Slow, mode: str) -> dict[str, A
             server = StdioServerParameters(command=program, args=rest)
         else:
             headers = {"Authorization": f"Bearer {endpoint.token}"}
-            http = await stack.enter_async_context(AsyncClient(headers=headers))
+            http = await stack.enter_async_context(AsyncClient(headers=headers, timeout=None))
             server = streamable_http_client(endpoint.url or "", http_client=http)
         client = await stack.enter_async_context(Client(server, mode=mode))
         tools = (await client.list_tools()).tools
@@ -144,7 +144,7 @@ async def test_the_python_client_of_each_handshake_revision_asks(
 
 
 @pytest.mark.live
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     ("negotiation", "version"),
     [

@@ -170,7 +170,11 @@ def test_memory_is_flat(hasty: FuzzedHost) -> None:
 
     rounds = max(10, KILLS // 4)
     serve(rounds)
-    before = resident_kib()
-    serve(rounds)
-    grown = resident_kib() - before
-    assert grown < 4096, f"{grown} KiB more after {rounds} sessions"
+    grown: list[int] = []
+    while len(grown) < 4:  # what is lost is lost each time; another thread's first memory is not
+        before = resident_kib()
+        serve(rounds)
+        grown.append(resident_kib() - before)
+        if grown[-1] < 4096:
+            return
+    raise AssertionError(f"{grown} KiB more after {rounds} sessions each")

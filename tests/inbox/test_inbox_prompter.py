@@ -175,7 +175,7 @@ async def test_a_host_that_shuts_down_says_so(store: Store) -> None:
 
 async def test_an_ask_runs_out_of_time(store: Store) -> None:
     """The bridge's own deadline is the inbox's."""
-    async with hosted(store, wait=timedelta(seconds=0.2)) as session, anyio.create_task_group() as tasks:
+    async with hosted(store, wait=timedelta(seconds=1.5)) as session, anyio.create_task_group() as tasks:
         tasks.start_soon(Agent(session).ask, ONE)
         entry = await pending(store)
         assert entry.deadline == entry.ask.deadline
@@ -185,7 +185,7 @@ async def test_an_ask_runs_out_of_time(store: Store) -> None:
 
 async def test_the_wait_grows_while_the_operator_types(store: Store) -> None:
     """An extension in the inbox moves the bridge's deadline: an answer after the first one reaches the agent."""
-    async with hosted(store, wait=timedelta(seconds=1)) as session, anyio.create_task_group() as tasks:
+    async with hosted(store, wait=timedelta(seconds=3)) as session, anyio.create_task_group() as tasks:
         tasks.start_soon(Agent(session).ask, ONE)
         entry = await pending(store)
         assert entry.deadline is not None

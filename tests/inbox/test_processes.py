@@ -153,6 +153,8 @@ async def test_a_committed_answer_outlives_its_host(tmp_path: Path, anyio_backen
                 host = stack.enter_context(peer("host", file, f"h{kill}", "8"))
                 web = stack.enter_context(peer("answer", file))
                 await anyio.sleep(0.02 * (kill % 7))
+                if kill % 4 == 3:  # once something is answered; the other kills may come before
+                    committed.add(await anyio.to_thread.run_sync(web.line))
                 for victim in ((host, web), (web, host))[kill % 2]:
                     lines = victim.kill()
                     if victim is web:
@@ -164,7 +166,7 @@ async def test_a_committed_answer_outlives_its_host(tmp_path: Path, anyio_backen
                 await more.wait()
         entries = {entry.id: entry for entry in await store.entries()}
         tasks.cancel_scope.cancel()
-    assert committed, "nothing was answered: the kills came too soon to say anything"
+    assert len(committed) >= KILLS // 4
     assert {entries[id_].state for id_ in committed} <= {"delivered", "undelivered"}
     assert {entry.state for entry in entries.values()} <= {"delivered", "undelivered", "orphaned"}
     last: dict[str, Entry] = {}

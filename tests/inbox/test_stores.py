@@ -421,7 +421,7 @@ async def test_a_surface_attends_while_its_block_lasts(tmp_path: Path) -> None:
     async with opened("sqlite", tmp_path) as store:
         host = await store.join()
         await store.put(ask_of(), host.id)
-        async with attend(store, "web", lasts=timedelta(seconds=0.3)) as lease_id:
+        async with attend(store, "web", lasts=timedelta(seconds=3)) as lease_id:
             (lease,) = await store.leases()
             assert (lease.id, lease.surface) == (lease_id, "web")
             watch = store.watch_ask("q1")  # hears of leases, too

@@ -21,7 +21,7 @@ from opask_probes.sandbox import Isolation
 from opask_probes.stage import stage
 from opask_probes.verdicts import Held
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.live, pytest.mark.timeout(240)]
 
 NOT_TRIED = {  # in each of the agents' own words
     "long-wait": set(GENERIC),
@@ -71,7 +71,7 @@ async def test_an_agent_that_is_not_known_is_not_run_unasked(agent: str, isolati
             stage_, program_of(agent), "--answers", "{}", runtime="acp", agent=agent, rest=("acp",)
         )
         async with run as running:
-            with anyio.fail_after(60):
+            with anyio.fail_after(120):
                 await running.ends(2)
         assert running.events == []
         assert "--allow-unverified" in running.stderr
@@ -102,7 +102,7 @@ async def test_an_agent_that_is_not_known_asks_where_it_may(agent: str, isolatio
             rest=tuple(launch.argv[1:]),
         )
         async with run as running:
-            with anyio.fail_after(90):
+            with anyio.fail_after(150):
                 await running.ends(0)
         await stage_.close()
         assert stage_.failures == ()
@@ -133,7 +133,7 @@ async def test_a_request_that_proves_nothing_is_left_to_the_host(isolation: Isol
             rest=("acp",),
         )
         async with run as running:
-            with anyio.fail_after(60):
+            with anyio.fail_after(120):
                 await running.ends(0)
         await stage_.close()
         assert stage_.failures == ()

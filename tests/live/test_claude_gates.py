@@ -17,7 +17,7 @@ from opask_probes.model import Call, Conversation, Expect, ExpectedResult, Reply
 from opask_probes.sandbox import Isolation
 from opask_probes.stage import Stage, stage
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.live, pytest.mark.timeout(240)]
 
 MODES = ("default", "acceptEdits", "bypassPermissions")
 SETTINGS = {"permissions": {"allow": ["Bash", "Edit", "Write", "Read"], "defaultMode": "bypassPermissions"}}

@@ -18,7 +18,7 @@ from live_scenes import DATABASE
 from opask_probes.sandbox import Isolation, Namespace, Sandbox, fresh_sandbox
 from opask_probes.stage import processes_in
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
 
 def play(sandbox: Sandbox, isolation: Isolation, claude: Path, how: str) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def play(sandbox: Sandbox, isolation: Isolation, claude: Path, how: str) -> dict
             capture_output=True,
             text=True,
             check=False,
-            timeout=150,
+            timeout=280,
         )
     finally:
         for pid, _ in processes_in(sandbox.root):

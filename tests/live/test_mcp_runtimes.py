@@ -29,7 +29,7 @@ from opask_probes.runtimes import RUNTIMES
 from opask_probes.sandbox import Isolation
 from opask_probes.stage import Stage, all_gone, processes_in, stage
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
 BOUND_S = 120.0  # they are slow to start where several do
 SPELLINGS = {"kimi": ASK, "kimi-cli": "ask_user_question", "omp": "mcp__opask_ask_user_question"}

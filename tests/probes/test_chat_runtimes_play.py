@@ -38,7 +38,7 @@ def program(runtime: str) -> Path:
         pytest.skip(str(error))
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("runtime", SHELL)
 async def test_a_runtime_plays_a_scenario_to_its_end(runtime: str) -> None:
     """It takes the streamed call, runs the tool, sends a well-formed result, and says the reply that quotes it."""
@@ -55,7 +55,7 @@ async def test_a_runtime_plays_a_scenario_to_its_end(runtime: str) -> None:
     ]
     scenario = from_data({"name": "chat", "conversations": [{"name": "main", "steps": steps}]})
     known = RUNTIMES[runtime]
-    with anyio.fail_after(110):
+    with anyio.fail_after(200):
         async with stage(scenario, isolation) as set_:
             known.prepare(set_.sandbox.home, set_.url)
             done = await anyio.run_process(
@@ -72,7 +72,7 @@ async def test_a_runtime_plays_a_scenario_to_its_end(runtime: str) -> None:
     assert {one["dialect"] for one in set_.exchanges if one["kind"] == "scripted"} == {"openai-chat"}
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize("runtime", SHELL)
 def test_the_pinned_runtime_is_what_is_installed(runtime: str) -> None:
     """The program that was installed says the version that is pinned."""
@@ -84,6 +84,6 @@ def test_the_pinned_runtime_is_what_is_installed(runtime: str) -> None:
             capture_output=True,
             text=True,
             check=True,
-            timeout=50,
+            timeout=150,
         )
     assert RUNTIMES[runtime].version in done.stdout

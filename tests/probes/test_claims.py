@@ -99,7 +99,7 @@ async def test_a_runtime_that_hangs_ends_in_the_claims_bound(tmp_path: Path) -> 
     """A scenario that does not end is ended at its bound, with all that it started."""
     begin = time.monotonic()
     finding = await try_claim(case(tmp_path, "hangs"), evolve(CLAIM["single"], bound=6.0))
-    assert time.monotonic() - begin < 20
+    assert time.monotonic() - begin < 100
     assert isinstance(finding.verdict, NotHeld)
     assert finding.verdict.reasons[0] == "it did not end within 6 s"
     assert not [reason for reason in finding.verdict.reasons if "left behind" in reason]

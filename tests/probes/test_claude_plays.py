@@ -51,7 +51,7 @@ def run(scenario: object, *arguments: str) -> dict[str, object]:
             capture_output=True,
             text=True,
             check=False,
-            timeout=50,
+            timeout=150,
         )
     assert done.returncode == 0, done.stderr
     found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
@@ -105,6 +105,6 @@ def test_the_pinned_claude_is_what_is_installed() -> None:
     with fresh_sandbox() as sandbox:
         argv = [str(installed("claude")), "--version"]
         done = subprocess.run(
-            argv, env=sandbox.environment(), capture_output=True, text=True, check=True, timeout=30
+            argv, env=sandbox.environment(), capture_output=True, text=True, check=True, timeout=120
         )
     assert done.stdout.split()[0] == RUNTIMES["claude"].version

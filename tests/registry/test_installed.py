@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,14 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give a program as long as a busy machine may take to start it, unless a test says how long it has."""
+    for asks in (installed_version, installed_versions, told_version):
+        defaults: Any = asks.__kwdefaults__
+        monkeypatch.setitem(defaults, "timeout", 120.0)
+
+
 def program(folder: Path, source: str, name: str = "acme") -> None:
     """Put a Python program on the PATH."""
     path = folder / name
@@ -44,6 +53,23 @@ def is_running(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def ask_in_vain(pids: Path) -> None:
+    """Ask a program that does not end for its version; it has begun, and told which processes it is."""
+    for seconds in (3, 10, 30):  # a busy machine may take long to start it
+        assert installed_version(row("acme", "--version"), timeout=seconds) is None
+        if pids.exists() and pids.read_text():
+            return
+    raise AssertionError("it was never begun")
+
+
+def wait_for_end(pid: int) -> None:
+    """Wait until a process has ended that is not this one's child."""
+    deadline = time.monotonic() + 60
+    while is_running(pid):
+        assert time.monotonic() < deadline, f"{pid} still runs"
+        time.sleep(0.01)
 
 
 def test_a_program_says_its_version(path: Path) -> None:
@@ -87,39 +113,29 @@ def test_a_program_that_hangs_is_ended_with_its_children(path: Path, tmp_path: P
     pids = tmp_path / "pids"
     program(
         path,
-        f"child = subprocess.Popen(['sleep', '60'])\n"
+        f"child = subprocess.Popen(['sleep', '600'])\n"
         f"open({str(pids)!r}, 'w').write(f'{{os.getpid()}} {{child.pid}}')\n"
-        "print('1.2.3', flush=True); time.sleep(60)",
+        "print('1.2.3', flush=True); time.sleep(600)",
     )
-    start = time.monotonic()
-    assert installed_version(row("acme", "--version"), timeout=3) is None
-    assert time.monotonic() - start < 10
+    ask_in_vain(pids)
     for pid in map(int, pids.read_text().split()):
-        deadline = time.monotonic() + 5
-        while is_running(pid):
-            assert time.monotonic() < deadline, f"{pid} still runs"
-            os.sched_yield()
+        wait_for_end(pid)
 
 
 def test_a_child_that_holds_the_output_holds_nobody_up(path: Path, tmp_path: Path) -> None:
     """A program that ends, and leaves a child with its output open, costs the timeout and leaves nothing running."""
     pids = tmp_path / "pids"
-    program(path, f"open({str(pids)!r}, 'w').write(str(subprocess.Popen(['sleep', '60']).pid))")
-    start = time.monotonic()
-    assert installed_version(row("acme", "--version"), timeout=3) is None
-    assert time.monotonic() - start < 10
-    deadline = time.monotonic() + 5
-    while is_running(int(pids.read_text())):
-        assert time.monotonic() < deadline
-        os.sched_yield()
+    program(path, f"open({str(pids)!r}, 'w').write(str(subprocess.Popen(['sleep', '600']).pid))")
+    ask_in_vain(pids)
+    wait_for_end(int(pids.read_text()))
 
 
 def test_a_program_that_prints_without_end_is_cut_short(path: Path) -> None:
     """Endless output is not gathered; the program is ended at once and not only at the timeout."""
     program(path, "while True: sys.stdout.write('1.2.3 ' * 1000)")
     start = time.monotonic()
-    assert installed_version(row("acme", "--version"), timeout=50) is None
-    assert time.monotonic() - start < 20
+    assert installed_version(row("acme", "--version"), timeout=150) is None
+    assert time.monotonic() - start < 75
 
 
 def test_secrets_are_not_handed_on(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,9 +63,14 @@ def main() -> None:
     )
     parser.add_argument("--wait-for", type=Path, help="ask once this file is there")
     parser.add_argument("--clear", action="store_true", help="start at the top of the screen")
+    parser.add_argument(
+        "--at-once", action="store_true", help="take a line however soon it comes after its question"
+    )
     settings = parser.parse_args()
     interrupts: list[bool] = []
     prompter = prompter_for_terminal(on_interrupt=lambda: interrupts.append(True))
+    if settings.at_once and isinstance(prompter, PlainPrompter):
+        prompter._guard = 0.0
     before = termios.tcgetattr(0)
     prompter.write("available\n" if prompter.available("session-1") else "not available\n")
     if settings.clear:

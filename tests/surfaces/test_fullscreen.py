@@ -365,7 +365,9 @@ async def test_quitting(store: MemoryStore, clock: Clock) -> None:
         async with app(store, clock) as (shown, pilot):
             await until(shown, pilot, "1-2 choose")
             await pilot.press(key)
-            await pilot.pause()
+            with anyio.fail_after(30):
+                while shown.return_code is None:
+                    await pilot.pause()
             assert shown.return_code == 0
         assert (await store.entry(key)).state == "pending"
 
@@ -543,12 +545,16 @@ async def test_how_it_looks(store: MemoryStore, clock: Clock, size: tuple[int, i
     await put(store, clock, "q1", DATABASE, call="t1", wait=300)
     await put(store, clock, "q2", PARTS, session_id="s2", wait=None)
     clock.forward(41)
+    golden = GOLDEN / f"fullscreen-{size[0]}x{size[1]}.txt"
     async with app(store, clock, size) as (shown, pilot):
         await until(shown, pilot, "PostgreSQL", "waits for an answer" if size[1] > 12 else "PostgreSQL")
-        rows = screen(shown)
-    golden = GOLDEN / f"fullscreen-{size[0]}x{size[1]}.txt"
-    if os.environ.get("WRITE_GOLDEN"):
-        golden.parent.mkdir(exist_ok=True)
-        golden.write_text("\n".join(rows) + "\n", encoding="utf-8")
-    assert golden.read_text(encoding="utf-8").splitlines() == rows
+        if os.environ.get("WRITE_GOLDEN"):
+            await pilot.pause()
+            golden.parent.mkdir(exist_ok=True)
+            golden.write_text("\n".join(screen(shown)) + "\n", encoding="utf-8")
+        looks = golden.read_text(encoding="utf-8").splitlines()
+        with anyio.move_on_after(30):
+            while (rows := screen(shown)) != looks:  # all of it need not be drawn at once
+                await pilot.pause()
+    assert rows == looks
     assert all(len(row) <= size[0] for row in rows)

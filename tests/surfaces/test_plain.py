@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -154,7 +155,7 @@ async def test_questions_are_shown_in_plain_lines(pipe: Pipe) -> None:
     deadline = datetime.now(UTC) + timedelta(minutes=5)
     reply = await reply_to(pipe, ask_of(DATABASE, PARTS, deadline=deadline), "2\n1,3\n")
     assert reply == answered(Answer((1,)), Answer((0, 2)))
-    shown = pipe.sink.getvalue().replace("4:59 left", "5:00 left")
+    shown = re.sub(r"4:\d\d left", "5:00 left", pipe.sink.getvalue())
     assert shown.split("\n") == [
         "[Database] agent, 1 of 2, 5:00 left",
         "  Which database should the service use?",
@@ -469,5 +470,5 @@ def test_waiting_for_a_line_keeps_no_process_alive() -> None:
     with process:
         assert process.stdin is not None
         assert process.stdout is not None
-        assert process.wait(30) == 0
+        assert process.wait(120) == 0
         assert process.stdout.read().endswith("> \ngave up\n")

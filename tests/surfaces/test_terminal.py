@@ -56,7 +56,7 @@ class Asked:
 
 @asynccontextmanager
 async def asking(prompter: TerminalPrompter, *asks: Ask) -> AsyncIterator[list[Asked]]:
-    """Have asks under way, in this order; all have ended at the end, within 5 s."""
+    """Have asks under way, in this order; all have ended at the end."""
     under_way = [Asked() for _ in asks]
 
     async def run(ask: Ask, asked: Asked) -> None:
@@ -358,7 +358,7 @@ async def test_a_key_right_after_the_card_appears_does_not_count() -> None:
 
 async def test_keys_are_named_once_they_count() -> None:
     """The footer is empty while the guard holds, and names the keys from when they work."""
-    with Stage(guard=timedelta(milliseconds=200)) as stage:
+    with Stage(guard=timedelta(seconds=2)) as stage:  # much more than a busy machine takes to look
         async with asking(stage.prompter, ask_of(DATABASE)) as (asked,):
             await stage.until("SQLite")
             assert "choose" not in stage.tube.text
@@ -766,7 +766,7 @@ def test_a_loop_in_another_thread_can_ask(stage: Stage) -> None:
         target=lambda: replies.append(asyncio.run(answer(stage, ask_of(DATABASE), ("t type", "2"))))
     )
     thread.start()
-    thread.join(10)
+    thread.join(60)
     assert replies == [answered(Answer((1,)))]
 
 
