@@ -428,7 +428,7 @@ async def test_a_resumed_session_is_given_the_tool_again(omp: Path, isolation: I
 
 @pytest.mark.parametrize("how", ["interrupt", "cancel"])
 async def test_a_cancel_settles_the_question_at_once(how: str, omp: Path, isolation: Isolation) -> None:
-    """Of a cancel omp tells the server nothing; the host's settles the question within a second, and omp stays usable."""
+    """Of a cancel omp tells the server nothing; the host's settles the question long before its time is over, and omp stays usable."""
     steps = [says("I ask.", ours(DATABASE)), *([says("Alone.")] if how == "cancel" else []), says("Again.")]
     async with set_stage(scenario(*steps), isolation) as stage_:
         run = await hosted(stage_, omp, once_asked=how, then="And now?")
@@ -436,7 +436,7 @@ async def test_a_cancel_settles_the_question_at_once(how: str, omp: Path, isolat
     outcome = ("abandoned", "turn_end") if how == "interrupt" else ("cancelled", None)
     assert (end["outcome"], end["reason"]) == outcome
     took = datetime.fromisoformat(end["time"]) - datetime.fromisoformat(asked["time"])
-    assert took.total_seconds() < 1
+    assert took.total_seconds() < 60  # of five minutes
     first = "cancelled" if how == "interrupt" else "end_turn"
     assert [event["stop_reason"] for event in run.of("turn_ended")] == [first, "end_turn"]
 
