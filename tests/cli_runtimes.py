@@ -25,6 +25,7 @@ __all__ = [
     "child_of",
     "events",
     "main_of",
+    "read_line",
     "wait_for_end",
 ]
 
@@ -116,14 +117,9 @@ class Command:
     def until(self, part: str) -> str:
         """Read its output until a part of a line comes; return that line."""
         assert self.process.stdout is not None
-        handle = self.process.stdout.fileno()
-        line = b""
-        while byte := os.read(handle, 1):  # no more than the line: what follows is for `ends`
-            line += byte
-            if byte == b"\n":
-                if part in (text := line.decode()):
-                    return text
-                line = b""
+        while line := read_line(self.process.stdout.fileno()):
+            if part in line:
+                return line
         raise AssertionError(f"{part!r} never came; stderr: {self.ends()[2]}")
 
     def ends(self, text: str | None = None) -> tuple[int, str, str]:
@@ -146,6 +142,14 @@ def main_of(runtime: str | None = None, more: str = "") -> Sequence[str]:
     if runtime is None:
         return [_MAIN.format(more=more)]
     return [_MAIN_WITH_RUNTIME.format(more=more), str(Path(__file__).parent), runtime]
+
+
+def read_line(handle: int) -> str:
+    """Read a line and no more: what follows is for `subprocess.Popen.communicate`; give nothing at the end."""
+    line = b""
+    while not line.endswith(b"\n") and (byte := os.read(handle, 1)):
+        line += byte
+    return line.decode()
 
 
 def child_of(pid: int) -> int:

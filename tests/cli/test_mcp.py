@@ -22,7 +22,7 @@ from mcp.client.context import ClientRequestContext
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import ElicitRequestParams, ElicitResult, Implementation
 
-from cli_runtimes import DATABASE, PARTS, SECONDS, Command, main_of
+from cli_runtimes import DATABASE, PARTS, SECONDS, Command, main_of, read_line
 from mcp_clients import call, pending
 from opask import Answer, Answered
 from opask.cli import main
@@ -119,8 +119,8 @@ class http_server:  # noqa: N801 - a context manager
 
     def __enter__(self) -> tuple[Served, subprocess.Popen[str]]:
         assert self.process.stderr is not None
-        url = re.search(r"http://\S+", self.process.stderr.readline())
-        token = re.search(r"Bearer (\S+)", self.process.stderr.readline())
+        url = re.search(r"http://\S+", read_line(self.process.stderr.fileno()))
+        token = re.search(r"Bearer (\S+)", read_line(self.process.stderr.fileno()))
         assert url
         assert token
         return Served(self.folder, url.group(), token.group(1)), self.process
