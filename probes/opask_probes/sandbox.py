@@ -120,7 +120,7 @@ class NoNamespace:
 Isolation: TypeAlias = Namespace | NoNamespace
 
 
-def loopback_namespace(timeout: float = 10.0) -> Isolation:
+def loopback_namespace(timeout: float = 30.0) -> Isolation:
     """Find out whether this system gives a network namespace with nothing but loopback, by making one.
 
     The runtime and its scripted model must be in the same namespace: wrap the program that starts both.

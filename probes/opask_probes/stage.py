@@ -23,8 +23,8 @@ from .sandbox import Isolation, Namespace, Sandbox, fresh_sandbox
 
 __all__ = ["Stage", "StageError", "all_gone", "processes_below", "processes_in", "stage"]
 
-_START_S: Final = 30.0
-_END_S: Final = 10.0
+_START_S: Final = 90.0
+_END_S: Final = 30.0
 _PERIOD_S: Final = 0.02
 _LINE: Final = 64 * 1024 * 1024  # a log line has a whole request in it
 _PROC: Final = Path("/proc")
