@@ -51,6 +51,10 @@ class Actor:
             evolve(event, seq=self._seq, time=datetime.now(UTC), session_id=self.session_id, turn_id="1")
         )
 
+    async def written(self) -> None:
+        """Wait until all that happened is in the log."""
+        await self._recorder.flush()
+
     def says(self, text: str) -> None:
         """Say something."""
         self.happens(TextSaid(text=text))

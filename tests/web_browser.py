@@ -40,6 +40,7 @@ __all__ = [
     "INBOX",
     "TOKEN",
     "WAIT_S",
+    "Held",
     "Late",
     "Stand",
     "Watch",
@@ -48,6 +49,7 @@ __all__ = [
     "drawn",
     "expect",
     "standing",
+    "still",
     "violations",
 ]
 
@@ -59,6 +61,8 @@ WAIT_S = 30
 INBOX = "import('./page/inbox.js').then(({ borrow }) => borrow(new URL('./', location.href)))"
 """An expression for a page: the promise of what it knows of the inbox."""
 
+# More than a slow machine takes from asking for the time to stopping it, and less than it takes the page to miss beats.
+_JUMP_S = 25
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -78,12 +82,19 @@ def card_in(page: Page, name: str = "") -> Locator:
     return card
 
 
-def drawn(page: Page, state: State) -> None:
-    """Let a page whose clock stands still draw, once it knows of an ask in that state."""
-    known = f"{INBOX}.then((inbox) => [...inbox.asks.values()].some((ask) => ask.state === '{state}'))"
+def still(page: Page) -> None:
+    """Let a page's clock, which was installed, stand still, after whatever moves has come to rest."""
+    page.clock.pause_at(page.evaluate("Date.now()") + 1000 * _JUMP_S)
+
+
+def drawn(page: Page, state: State, count: int = 1) -> None:
+    """Let a page whose clock stands still draw, once it knows of so many asks in that state."""
+    known = (
+        f"{INBOX}.then((inbox) => [...inbox.asks.values()].filter((ask) => ask.state === '{state}').length)"
+    )
     until = time.monotonic() + WAIT_S
-    while not page.evaluate(known):
-        assert time.monotonic() < until, f"the page knows of no ask that is {state}"
+    while page.evaluate(known) < count:
+        assert time.monotonic() < until, f"the page knows of no {count} asks that are {state}"
     page.clock.run_for(50)
 
 
@@ -133,10 +144,7 @@ class Late:
 
     def wait(self) -> None:
         """Wait until an answer is held."""
-        until = time.monotonic() + WAIT_S
-        while self._held is None:
-            assert time.monotonic() < until, "there was no such request"
-            self._page.evaluate("new Promise(requestAnimationFrame)")
+        _until(self._page, lambda: self._held is not None)
 
     def arrives(self) -> None:
         """Let the page have the answer."""
@@ -152,6 +160,44 @@ class Late:
         if self._until_next and not self._is_over:
             self.arrives()
         route.continue_()
+
+
+class Held:
+    """Holds back every request for such an address.
+
+    Args:
+        page: whose requests.
+        address: a glob pattern.
+    """
+
+    def __init__(self, page: Page, address: str) -> None:
+        self._page = page
+        self._held: list[Route] = []
+        self._is_over = False
+        page.route(address, self._hear)
+
+    def wait(self) -> None:
+        """Wait until one is held."""
+        _until(self._page, lambda: bool(self._held))
+
+    def go_on(self) -> None:
+        """Let them through, and what comes after them."""
+        self._is_over = True
+        for route in self._held:
+            route.continue_()
+
+    def _hear(self, route: Route) -> None:
+        if self._is_over:
+            route.continue_()
+        else:
+            self._held.append(route)
+
+
+def _until(page: Page, happens: Callable[[], bool]) -> None:
+    until = time.monotonic() + WAIT_S
+    while not happens():
+        assert time.monotonic() < until, "there was no such request"
+        page.evaluate("null")  # the browser is heard meanwhile
 
 
 class Stand:
@@ -179,6 +225,7 @@ class Stand:
         auth: Auth | None = None,
         around: Callable[[Starlette], Starlette] = lambda app: app,
         beat_s: float | None = None,
+        store: Store | None = None,
     ) -> None:
         """Start the web surface, on the port that it had before.
 
@@ -187,8 +234,9 @@ class Stand:
             auth: what tells who makes a request, in place of the token.
             around: makes the application that is served of that of the surface.
             beat_s: how often its feeds beat.
+            store: another inbox than the host's.
         """
-        store = self._server.enter_context(self._async(SqliteStore(self._path)))
+        store = store or self._server.enter_context(self._async(SqliteStore(self._path)))
         listener = listen("127.0.0.1", self._port)
         self._port = listener.getsockname()[1]
         feeds = None if beat_s is None else Feeds(store, surface="web", beat_s=beat_s)
@@ -233,13 +281,14 @@ class Stand:
         return actor
 
     def asks(self, actor: Actor, *questions: Question, **options: Any) -> Future[Outcome]:
-        """Let an agent ask, in a task that waits for the outcome; once this returns the ask is in the inbox."""
+        """Let an agent ask, in a task that waits for the outcome; once this returns the ask is in the inbox and the log."""
         before = len(self.entries())
         future: Future[Outcome] = self._portal.start_task_soon(lambda: actor.asks(*questions, **options))
         self._asked.append(future)
         while len(self.entries()) == before:
             if future.done():
                 break
+        self.call(actor.written)
         return future
 
     def puts(self, *questions: Question, wait: timedelta, latest: timedelta) -> Ask:
@@ -250,8 +299,9 @@ class Stand:
         return ask
 
     def happens(self, actor: Actor, do: Callable[[Actor], object]) -> None:
-        """Let an agent do something that is only logged."""
+        """Let an agent do something that is only logged; once this returns it is in the log."""
         self._portal.call(do, actor)
+        self.call(actor.written)
 
     def entry(self, ask_id: str) -> Entry:
         """Return how an ask stands."""
@@ -271,7 +321,7 @@ class Stand:
         return self._portal.call(do)
 
     def end_sessions(self) -> None:
-        """End every session."""
+        """End every session, and close every tunnel."""
         self._actors.close()
 
     def close(self) -> None:
@@ -297,7 +347,10 @@ class Tunnel:
         self.frozen = anyio.Event()
 
     def freeze(self, stand: Stand) -> None:
-        """Let nothing more through of what is connected, without an end of it; what connects from now on gets through."""
+        """Let nothing more through of the feeds that are open, without an end of them; what connects from now on gets through.
+
+        What else is connected ends, so that nothing is asked for by a connection that is lost.
+        """
 
         async def freeze() -> None:
             self.frozen.set()
@@ -311,21 +364,26 @@ async def _tunnel(port: int) -> AsyncIterator[Tunnel]:
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
     tunnel = Tunnel(listener.extra(SocketAttribute.local_port))
 
-    async def copy(source: SocketStream, target: SocketStream, ended: anyio.CancelScope) -> None:
+    async def copy(
+        source: SocketStream, target: SocketStream, last: bytearray, ended: anyio.CancelScope
+    ) -> None:
         with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
             while True:
-                await target.send(await source.receive())
+                last[:] = await source.receive()
+                await target.send(bytes(last))
         ended.cancel()
 
     async def carry(client: SocketStream) -> None:
         async with client, await anyio.connect_tcp("127.0.0.1", port) as server:
+            request = bytearray()
             with anyio.CancelScope() as ended:
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(copy, client, server, ended)
-                    tasks.start_soon(copy, server, client, ended)
+                    tasks.start_soon(copy, client, server, request, ended)
+                    tasks.start_soon(copy, server, client, bytearray(), ended)
                     await tunnel.frozen.wait()
                     tasks.cancel_scope.cancel()
-                await anyio.sleep_forever()
+                if request.startswith(b"GET /api/feed"):
+                    await anyio.sleep_forever()
 
     async with listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, carry)

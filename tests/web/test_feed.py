@@ -147,7 +147,9 @@ async def test_a_quiet_feed_beats(store: Store) -> None:
     beat = Line("", "beat", {"every_s": 0.01})
     async with sited(store, feeds=feeds) as site, reading(site, beats=True) as lines:
         assert await anext(lines) == beat
-        assert (await anext(lines)).event == "snapshot"
+        while (line := await anext(lines)) == beat:
+            pass  # the first read of the inbox may take longer than that
+        assert line.event == "snapshot"
         assert [await anext(lines) for _ in range(3)] == [beat] * 3
 
 

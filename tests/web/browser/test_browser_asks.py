@@ -11,7 +11,7 @@ import pytest
 from opask.outcomes import Abandoned, Answered, Cancelled, Skipped, TimedOut
 from opask.questions import Answer
 from web_actors import question
-from web_browser import WAIT_S, Stand, card_in, drawn, expect
+from web_browser import WAIT_S, Held, Stand, card_in, drawn, expect, still
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Request, Route
@@ -149,7 +149,7 @@ def test_a_double_click_answers_one_card(stand: Stand, page: Page) -> None:
     second = stand.asks(actor, question("Second?", "Yes", "No"))
     above, below = (page.get_by_role("article", name=name) for name in ("First?", "Second?"))
     expect(below).to_be_visible()
-    page.clock.pause_at(page.evaluate("Date.now()") + 2000)
+    still(page)
     above.get_by_role("button", name="Yes").click()
     assert isinstance(first.result(WAIT_S), Answered)
     drawn(page, "delivered")
@@ -166,6 +166,7 @@ def test_typing_makes_the_wait_longer(stand: Stand, page: Page) -> None:
     """While the operator types the deadline moves, and that is not asked for with every letter."""
     stand.begin()
     ask = stand.puts(NAME, wait=timedelta(seconds=40), latest=timedelta(hours=1))
+    page.clock.set_fixed_time(datetime.now(UTC))  # however long the letters take
     typed = []
     page.on("request", lambda request: typed.append(request.url) if request.url.endswith("/typing") else None)
     with page.expect_response("**/typing") as answered:
@@ -241,15 +242,20 @@ def test_an_answer_is_sent_once(stand: Stand, page: Page, twice: str) -> None:
     other = stand.asks(actor, PARTS)
     card_in(page, "Parts")
     option = card_in(page, "Database").get_by_role("button", name="SQLite")
+    held = Held(page, "**/answer")
     if twice == "clicks":
         option.dblclick()
     else:
         option.focus()
-        for _ in range(20):
+        for _ in range(10):
             page.keyboard.down("Enter")  # again without up: the browser repeats it
-        page.keyboard.up("Enter")
+    held.go_on()
     assert outcome.result(WAIT_S) == Answered((Answer((1,)),), "web")
     expect(page.get_by_role("article", name="Delivered: Database")).to_be_visible()
+    if twice == "a held key":
+        for _ in range(10):
+            page.keyboard.down("Enter")
+        page.keyboard.up("Enter")
     assert [url.rpartition("/")[2] for url in sent] == ["answer"]
     assert not other.done()
 

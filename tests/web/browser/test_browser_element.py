@@ -14,10 +14,11 @@ from starlette.routing import Mount, Route
 from opask.outcomes import Answered, Skipped
 from opask.questions import Answer
 from web_actors import question
-from web_browser import WAIT_S, Stand, card_in, expect, violations
+from web_browser import WAIT_S, Held, Late, Stand, card_in, expect, violations
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
+    from playwright.sync_api import Route as Routed
 
 pytestmark = pytest.mark.browser
 
@@ -111,6 +112,100 @@ def test_one_ask_in_a_page_of_the_host(stand: Stand, new_page: Callable[..., Pag
         "opask-closed",
         "opask-answered",
     ]
+
+
+def test_an_ask_that_was_open_when_it_was_read(stand: Stand, new_page: Callable[..., Page]) -> None:
+    """An ask that was closed before the feed began is shown so, though what was read before that comes in after it."""
+    outcome = stand.asks(stand.begin(title="Set up the service"), DATABASE, ask_id="ask_1")
+    stand.stop()
+    stand.serve(auth=alice, around=hosting('<opask-card ask="ask_1"></opask-card>'))
+    page = new_page(signed_in=False)
+    read, feed = Late(page, "**/api/asks/ask_1"), Held(page, "**/api/feed*")
+    page.goto(stand.url)
+    read.wait()
+    feed.wait()
+    stand.call(lambda: stand.store.resolve("ask_1", Answered((Answer((0,)),), "terminal")))
+    outcome.result(WAIT_S)
+    feed.go_on()
+    page.wait_for_function("document.querySelector('opask-card').inbox.ready")
+    read.arrives()
+    expect(page.get_by_role("article")).to_contain_text("Answered in the terminal")
+    assert page.locator("opask-card").evaluate("element => element.count") == 0
+
+
+def test_an_ask_that_was_read_before_its_session(stand: Stand, new_page: Callable[..., Page]) -> None:
+    """The card names the session as soon as it is known."""
+    stand.asks(stand.begin(title="Set up the service"), DATABASE, ask_id="ask_1")
+    stand.stop()
+    stand.serve(auth=alice, around=hosting('<opask-card ask="ask_1"></opask-card>'))
+    page = new_page(signed_in=False)
+    feed = Held(page, "**/api/feed*")
+    page.goto(stand.url)
+    feed.wait()
+    expect(page.locator(".who")).to_contain_text("s1")
+    feed.go_on()
+    expect(page.locator(".who")).to_contain_text("Set up the service")
+
+
+def test_an_ask_that_could_not_be_read(stand: Stand, new_page: Callable[..., Page]) -> None:
+    """The element says why there is no card, has one once the server is back, and keeps it however many come after."""
+    outcome = stand.asks(stand.begin(), DATABASE, ask_id="ask_1")
+    stand.call(lambda: stand.store.resolve("ask_1", Answered((Answer((0,)),), "terminal")))
+    outcome.result(WAIT_S)
+    stand.stop()
+    around = hosting('<opask-card ask="ask_1"></opask-card>')
+    stand.serve(auth=alice, around=around)
+    page = new_page(signed_in=False)
+    page.route("**/api/asks/ask_1", lambda route: route.abort())
+    page.goto(stand.url)
+    expect(page.get_by_text("The server cannot be reached")).to_be_visible()
+    page.wait_for_function("document.querySelector('opask-card').inbox.ready")
+    page.unroute("**/api/asks/ask_1")
+    stand.stop()
+    expect(page.get_by_text("Reconnecting")).to_be_visible()
+    stand.serve(auth=alice, around=around)
+    expect(page.get_by_role("article")).to_contain_text("Answered in the terminal")
+    expect(page.get_by_text("The server cannot be reached")).to_have_count(0)
+    page.locator("opask-card").evaluate(
+        """({ inbox }) => {
+            const [ask] = inbox.asks.values();
+            const past = (at) => ({ ...ask, id: `past-${at}`, number: 10 + at, session_id: "s2" });
+            inbox.learn(Array.from({ length: 3000 }, (_, at) => past(at)));
+        }"""
+    )
+    expect(page.get_by_role("article")).to_contain_text("Answered in the terminal")
+
+
+def test_an_element_is_removed_while_it_finds_out_why_there_is_no_feed(
+    stand: Stand, new_page: Callable[..., Page]
+) -> None:
+    """Nobody watches any more after that: no feed is opened for an element that is not there."""
+    stand.stop()
+    around = hosting("<opask-inbox></opask-inbox>")
+    stand.serve(auth=alice, around=around)
+    page = new_page(signed_in=False)
+    page.clock.install()
+    page.goto(stand.url)
+    expect(page.get_by_text("Nothing waits for you")).to_be_visible()
+    feeds: list[str] = []
+
+    def refuse(route: Routed) -> None:
+        feeds.append(route.request.url)
+        route.fulfill(status=503)
+
+    page.route("**/api/feed*", refuse)
+    check = Late(page, "**/api/sessions?*")
+    stand.stop()
+    stand.serve(auth=alice, around=around)
+    check.wait()
+    page.locator("opask-inbox").evaluate("element => element.remove()")
+    with page.expect_response("**/api/sessions?*") as answer:
+        check.arrives()
+    answer.value.finished()
+    page.evaluate("fetch('./ask/api/sessions?limit=1').then((response) => response.json())")
+    page.clock.fast_forward(60_000)
+    page.evaluate("fetch('./ask/api/sessions?limit=1').then((response) => response.json())")
+    assert len(feeds) == 1
 
 
 def test_the_page_works_under_a_prefix(stand: Stand, new_page: Callable[..., Page]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from opask.outcomes import Answered, Skipped
 from opask.questions import Answer
 from web_actors import question
-from web_browser import WAIT_S, Stand, card_in, drawn, expect
+from web_browser import WAIT_S, Stand, card_in, drawn, expect, still
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -24,33 +24,39 @@ REGION = question("Where?", *(f"region-{number}" for number in range(1, 25)), he
 
 def test_digits_choose_and_letters_move(stand: Stand, page: Page) -> None:
     """Cards are walked with j and k, a digit answers, t begins to write, Enter sends, s skips."""
+    page.clock.install()  # a closed card that goes elsewhere moves the others
     actor = stand.begin()
     asked = [stand.asks(actor, each) for each in (DATABASE, PARTS, NAME)]
-    for name in ("Database", "Parts", "Name"):
-        card_in(page, name)
+    expect(page.get_by_role("article")).to_have_count(3)
+    still(page)
+    database, parts, name = (page.get_by_role("article", name=name) for name in ("Database", "Parts", "Name"))
     keys = page.keyboard
     keys.press("j")
     keys.press("j")
     keys.press("k")
-    expect(card_in(page, "Database")).to_be_focused()
+    expect(database).to_be_focused()
+    page.clock.run_for(1000)
     keys.press("2")
     assert asked[0].result(WAIT_S) == Answered((Answer((1,)),), "web")
-    expect(page.get_by_role("article", name="Database")).to_be_focused()
-    expect(card_in(page, "Delivered: Database")).to_be_visible()
+    drawn(page, "delivered")
+    expect(database).to_contain_text("Delivered")
+    expect(database).to_be_focused()
     keys.press("j")
-    card_in(page, "Parts")
+    expect(parts).to_be_focused()
+    page.clock.run_for(1000)
     keys.press("3")
-    card_in(page, "Parts")
     keys.press("1")
     keys.press("Enter")
     assert asked[1].result(WAIT_S) == Answered((Answer((2, 0)),), "web")
-    expect(card_in(page, "Delivered: Parts")).to_be_focused()
+    drawn(page, "delivered", 2)
+    expect(parts).to_contain_text("Delivered")
+    expect(parts).to_be_focused()
     keys.press("j")
-    card_in(page, "Name")
+    page.clock.run_for(1000)
     keys.press("t")
     keys.type("j is a letter here; 2 too")
     keys.press("Escape")
-    expect(card_in(page, "Name")).to_be_focused()
+    expect(name).to_be_focused()
     keys.press("s")
     assert asked[2].result(WAIT_S) == Skipped("web")
 
@@ -110,8 +116,7 @@ def test_typed_ahead_keys_do_not_count(stand: Stand, page: Page) -> None:
     actor = stand.begin()
     first, second = (stand.asks(actor, question(text, "Yes", "No")) for text in ("First?", "Second?"))
     expect(page.get_by_role("article")).to_have_count(2)
-    page.clock.run_for(1000)
-    page.clock.pause_at(page.evaluate("Date.now()") + 1000)
+    still(page)
     page.keyboard.press("j")
     page.clock.run_for(1000)
     page.keyboard.press("1")
@@ -134,8 +139,7 @@ def test_a_key_counts_wherever_its_card_went(stand: Stand, page: Page) -> None:
     actor = stand.begin()
     first, second = stand.asks(actor, DATABASE), stand.asks(actor, NAME)
     expect(page.get_by_role("article")).to_have_count(2)
-    page.clock.run_for(1000)
-    page.clock.pause_at(page.evaluate("Date.now()") + 1000)
+    still(page)
     name = page.get_by_role("article", name="Name")
     name.get_by_label("In your own words").fill("Halyard")
     entry = next(entry for entry in stand.entries() if entry.ask.questions[0].header == "Database")

@@ -123,13 +123,14 @@ export class Api {
 
   /** @param {string} path @param {RequestInit} init */
   async #request(path, init) {
+    const asked = Date.now();
     let response;
     try {
       response = await fetch(this.url(path), { credentials: "same-origin", cache: "no-store", ...init });
     } catch {
       throw new ApiError("The server cannot be reached; nothing was sent.", "unreachable");
     }
-    this.#compareClocks(response);
+    this.#compareClocks(response, asked);
     if (response.status === 204) return null;
     let body = null;
     try {
@@ -143,11 +144,11 @@ export class Api {
     throw new ApiError(error?.message ?? `The server refused this (${response.status}).`, code, error?.ask ?? null);
   }
 
-  /** @param {Response} response */
-  #compareClocks(response) {
+  /** @param {Response} response @param {number} asked */
+  #compareClocks(response, asked) {
     const date = Date.parse(response.headers.get("Date") ?? "");
-    // The header is in whole seconds and some time old: less than two seconds say nothing.
-    const ahead = date - Date.now();
-    if (Number.isFinite(ahead)) this.ahead = Math.abs(ahead) < 2000 ? 0 : ahead;
+    if (!Number.isFinite(date)) return;
+    // It was written in between, is in whole seconds and up to one more old: what fits with that is kept.
+    this.ahead = Math.max(date - Date.now(), Math.min(this.ahead, date + 2000 - asked));
   }
 }

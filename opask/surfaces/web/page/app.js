@@ -35,6 +35,7 @@ export class App {
   #notifier;
   /** @type {View | null} */
   #view = null;
+  #hasRead = false;
   /** @type {Map<string, { element: HTMLLIElement, link: HTMLAnchorElement, count: HTMLElement, facts: HTMLElement, name: HTMLElement }>} */
   #links = new Map();
   #main = h("main", { id: "main", tabindex: -1 });
@@ -99,8 +100,15 @@ export class App {
   /** Show the view that the address names, and follow the inbox. */
   start() {
     const inbox = this.#inbox;
-    inbox.addEventListener("change", oncePerFrame(() => this.#draw()));
-    inbox.addEventListener("connection", () => this.#draw());
+    const drawn = () => {
+      this.#readSessions();
+      this.#draw();
+    };
+    inbox.addEventListener("change", oncePerFrame(drawn));
+    inbox.addEventListener("connection", drawn);
+    inbox.addEventListener("cleared", (event) => {
+      if (/** @type {CustomEvent<string | null>} */ (event).detail === null) this.#hasRead = false;
+    });
     const hear = (/** @type {string} */ type, /** @type {(ask: Ask) => void} */ tell) =>
       inbox.addEventListener(type, (event) => tell(/** @type {CustomEvent<Ask>} */ (event).detail));
     hear("asked", (ask) => say(this.#live, announcement(ask, inbox.sessions.get(ask.session_id))));
@@ -109,7 +117,6 @@ export class App {
     window.addEventListener("hashchange", () => this.#go());
     everySecond(() => this.#draw()); // ages
     this.#go();
-    this.#readSessions();
   }
 
   #go() {
@@ -213,11 +220,15 @@ export class App {
     say(this.#live, `${label}. ${detail}`);
   }
 
+  /** Read the sessions that the feed does not tell of; not before it tells what comes after that. */
   async #readSessions() {
+    if (this.#hasRead || !this.#inbox.ready) return;
+    this.#hasRead = true;
     try {
       this.#inbox.learn([], await this.#inbox.api.sessions());
     } catch (error) {
       if (!(error instanceof ApiError)) throw error; // the connection line tells
+      this.#hasRead = false;
     }
   }
 }

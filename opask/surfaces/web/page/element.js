@@ -147,18 +147,42 @@ export class OpaskCard extends AskElement {
   /** @param {Cards} cards @param {HTMLElement} place */
   render(cards, place) {
     const id = this.getAttribute("ask") ?? "";
+    const { inbox } = cards;
+    const { api } = inbox;
     const listening = new AbortController();
+    const { signal } = listening;
+    let why = "";
+    /** @type {(() => void) | undefined} */
+    let release;
     const draw = () => {
-      const ask = cards.inbox.asks.get(id);
-      cards.change(() => arrange(place, ask ? [cards.of(ask).element] : []));
+      const ask = inbox.asks.get(id);
+      if (ask) release ??= inbox.hold(ask.session_id);
+      cards.change(() => {
+        cards.refresh();
+        arrange(place, ask ? [cards.of(ask).element] : why ? [h("p", { class: "note" }, why)] : []);
+      });
     };
-    cards.inbox.addEventListener("change", draw, { signal: listening.signal });
+    const read = () => {
+      api.ask(id).then(
+        (ask) => {
+          why = "";
+          inbox.learn([ask]);
+        },
+        (error) => {
+          why = sentence(error.message);
+          if (!signal.aborted) draw();
+        },
+      );
+    };
+    inbox.addEventListener("change", draw, { signal });
+    inbox.addEventListener("connection", () => why && inbox.connection === "open" && read(), { signal });
+    inbox.addEventListener("cleared", (event) => /** @type {CustomEvent} */ (event).detail === null && read(), { signal });
     draw();
-    cards.inbox.api.ask(id).then(
-      (ask) => cards.inbox.learn([ask]),
-      (error) => listening.signal.aborted || place.replaceChildren(h("p", { class: "note" }, sentence(error.message))),
-    );
-    return () => listening.abort();
+    read();
+    return () => {
+      listening.abort();
+      release?.();
+    };
   }
 
   /** @param {Ask} ask */

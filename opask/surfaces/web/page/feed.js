@@ -21,6 +21,7 @@ export class Feed {
   #last;
   #resume;
   #attempts = 0;
+  #isClosed = true;
   /** @type {EventSource | null} */
   #source = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -49,9 +50,11 @@ export class Feed {
     this.#check = check;
   }
 
-  /** Open the stream, unless it is open. */
-  open() {
+  /** Open the stream, unless it is open. @param {string} [last] the id to go on from, in place of what was read last */
+  open(last = "") {
+    this.#isClosed = false;
     if (this.#source) return;
+    if (last) this.#last = last;
     const url = new URL(this.#url);
     if (this.#last) url.searchParams.set(this.#resume, this.#last);
     const source = new EventSource(url);
@@ -78,6 +81,7 @@ export class Feed {
 
   /** Close the stream for good, or until it is opened again. */
   close() {
+    this.#isClosed = true;
     clearTimeout(this.#timer);
     clearTimeout(this.#watch);
     this.#source?.close();
@@ -106,7 +110,7 @@ export class Feed {
     clearTimeout(this.#watch);
     this.#source = null;
     const welcome = await this.#check();
-    if (this.#source) return;
+    if (this.#source || this.#isClosed) return;
     if (!welcome) {
       this.#onConnection("unauthorized");
       return;

@@ -19,7 +19,7 @@ const KEPT_CLOSED = 500; // asks that are over and in no session that is shown
  *
  * Events: `change` after anything changed, and `connection`; with the ask as `detail`: `asked` when one came in while the
  * page was open, `closed` when one is no longer pending, `settled` when it is known whether an answer was delivered;
- * and `cleared` with the id of a session whose conversation was cleared.
+ * and `cleared` with the id of a session whose conversation was cleared, or null where that may be any of them.
  */
 export class Inbox extends EventTarget {
   /** @type {Map<string, Ask>} */
@@ -33,6 +33,10 @@ export class Inbox extends EventTarget {
   /** Why the server takes no feed, where it says so; empty otherwise. */
   trouble = "";
   #storeId = "";
+  /** The last change that the feed told of. */
+  #heard = 0;
+  /** Asks of which nobody knows what became of them. @type {Set<string>} */
+  #doubted = new Set();
   /** The change that cleared a session last, and whether the session went with it. @type {Map<string, { seq: number, whole: boolean }>} */
   #cleared = new Map();
   /** How many show a session. @type {Map<string, number>} */
@@ -85,12 +89,16 @@ export class Inbox extends EventTarget {
   }
 
   /**
-   * Take what was read elsewhere, unless something newer is known.
+   * Take what was read elsewhere, unless something newer is known. What was open then and is not by what the feed has
+   * told is asked after: it may have come late.
    * @param {Ask[]} asks
    * @param {Session[]} [sessions]
    */
   learn(asks, sessions = []) {
-    for (const ask of asks) this.#put(ask);
+    for (const ask of asks) {
+      if (isOpen(ask) && ask.seq <= this.#heard && !this.asks.has(ask.id)) this.#askAfter(ask.id);
+      else this.#put(ask);
+    }
     for (const session of sessions) this.#putSession(session);
     this.#changed();
   }
@@ -141,20 +149,38 @@ export class Inbox extends EventTarget {
 
   // -- the feed ------------------------------------------------------------------------------------------------------
 
-  /** @param {any} update @param {string} id */
+  /** @param {any} update none where it is only told which store it is @param {string} id */
   #take(update, id) {
     const storeId = id.slice(0, Math.max(0, id.lastIndexOf("-")));
-    if (this.#storeId && storeId !== this.#storeId) {
-      this.asks.clear(); // another store: the numbers of the one before mean nothing in it
+    const isOther = this.#storeId !== "" && storeId !== this.#storeId;
+    const hasGap = this.#storeId !== "" && update?.kind === "snapshot";
+    if (isOther) {
+      this.asks.clear(); // the numbers of the one before mean nothing in it
       this.sessions.clear();
       this.#cleared.clear();
+      this.#doubted.clear();
+      this.#heard = 0;
     }
     this.#storeId = storeId;
+    if (hasGap) this.#forgetOver(update.seq);
+    if (update) this.#takeUpdate(update);
+    if (isOther || hasGap) this.dispatchEvent(new CustomEvent("cleared", { detail: null }));
+    this.#changed();
+  }
+
+  /** @param {any} update */
+  #takeUpdate(update) {
+    this.#heard = update.seq;
     if (update.kind === "snapshot") this.#takeSnapshot(update);
     else if (update.kind === "entry") this.#put(update.entry);
     else if (update.kind === "session") this.#putSession(update.session);
     else if (update.kind === "cleared") this.#forget(update);
-    this.#changed();
+  }
+
+  /** Forget what may have been cleared in changes that are not told any more. @param {number} seq */
+  #forgetOver(seq) {
+    for (const ask of this.asks.values()) if (!isOpen(ask) && ask.seq < seq) this.asks.delete(ask.id);
+    for (const session of this.sessions.values()) if (session.seq < seq) this.sessions.delete(session.id);
   }
 
   /** @param {{ entries: Ask[], sessions: Session[] }} snapshot */
@@ -183,20 +209,23 @@ export class Inbox extends EventTarget {
   /** @param {Session} session */
   #putSession(session) {
     const cleared = this.#cleared.get(session.id);
-    if (cleared?.whole && session.seq < cleared.seq) return;
+    if (cleared && session.seq < cleared.seq && (cleared.whole || !session.running)) return;
     const before = this.sessions.get(session.id);
     if (!before || before.seq < session.seq) this.sessions.set(session.id, session);
   }
 
-  /** Find out what became of an ask while the page was not connected. @param {string} id */
+  /** Find out what became of an ask while the page was not told. @param {string} id */
   async #askAfter(id) {
+    const known = this.asks.get(id);
+    this.#doubted.add(id);
     try {
       this.#put(await this.api.ask(id));
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      if (error.code !== "unknown_ask") return; // the next snapshot tells
-      this.asks.delete(id);
+      if (error.code !== "unknown_ask") return; // once the feed is back
+      if (this.asks.get(id) === known) this.asks.delete(id);
     }
+    this.#doubted.delete(id);
     this.#changed();
   }
 
@@ -206,7 +235,9 @@ export class Inbox extends EventTarget {
    * @param {{ session_id: string, seq: number }} cleared
    */
   #forget({ session_id: id, seq }) {
-    const whole = this.sessions.get(id)?.running === false;
+    if (seq <= (this.#cleared.get(id)?.seq ?? 0)) return;
+    const session = this.sessions.get(id);
+    const whole = session?.running === false && session.seq < seq;
     this.#cleared.set(id, { seq, whole });
     if (whole) this.sessions.delete(id);
     for (const ask of this.asks.values()) if (ask.session_id === id && ask.seq < seq) this.asks.delete(ask.id);
@@ -239,7 +270,10 @@ export class Inbox extends EventTarget {
   /** @param {Connection} connection */
   #connected(connection) {
     this.connection = connection;
-    if (connection === "open") this.trouble = "";
+    if (connection === "open") {
+      this.trouble = "";
+      for (const id of this.#doubted) this.#askAfter(id);
+    }
     this.#tell("connection");
   }
 

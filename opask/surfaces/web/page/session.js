@@ -14,6 +14,7 @@ import { sentence, sessionName, span } from "./wording.js";
 
 /** @typedef {import("./types.js").Ask} Ask */
 /** @typedef {import("./types.js").Logged} Logged */
+/** @typedef {import("./types.js").Session} Session */
 
 const SHOWN = 300; // items of a long conversation that are shown until more are asked for
 const NEAR_END_PX = 120;
@@ -39,6 +40,8 @@ export class SessionView {
   #soon;
   #placed = false;
   #wasCleared = false;
+  /** What was known of the session when the server had none of its id. @type {{ session: Session | undefined } | null} */
+  #missing = null;
   /** @type {Feed | null} */
   #feed = null;
   #listening = new AbortController();
@@ -83,10 +86,17 @@ export class SessionView {
     const { signal } = this.#listening;
     this.#soon = oncePerFrame(() => signal.aborted || this.#draw());
     signal.addEventListener("abort", cards.inbox.hold(id));
-    cards.inbox.addEventListener("change", () => this.#soon(), { signal });
+    cards.inbox.addEventListener(
+      "change",
+      () => {
+        this.#soon();
+        this.#notice();
+      },
+      { signal },
+    );
     cards.inbox.addEventListener(
       "cleared",
-      (event) => /** @type {CustomEvent<string>} */ (event).detail === id && this.#beginAnew(),
+      (event) => [id, null].includes(/** @type {CustomEvent<string | null>} */ (event).detail) && this.#beginAnew(),
       { signal },
     );
     cards.inbox.addEventListener("connection", () => this.#reread(), { signal });
@@ -105,10 +115,13 @@ export class SessionView {
   async #read() {
     const { inbox } = this.#cards;
     const begun = ++this.#begun;
+    const session = inbox.sessions.get(this.#id);
+    this.#missing = null;
     try {
       const { items, pinned, position, before } = await inbox.api.conversation(this.#id);
       if (this.#isPast(begun)) return;
       this.#before = before;
+      this.#seen.clear(); // until now all cards stood apart
       for (const ask of pinned) this.#unplaced.add(ask.id);
       for (const item of items) if (item.kind === "event") this.#take({ position: item.position, event: item.event });
       inbox.learn([...cardsOf(items), ...pinned]);
@@ -128,9 +141,17 @@ export class SessionView {
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       if (this.#isPast(begun)) return;
-      const isGone = this.#wasCleared && error.code === "unknown_session";
-      say(this.#note, isGone ? "This session was cleared; its conversation and its cards are gone." : sentence(error.message));
+      const isMissing = error.code === "unknown_session";
+      if (isMissing) this.#missing = { session };
+      say(this.#note, isMissing && this.#wasCleared ? "This session was cleared; its conversation and its cards are gone." : sentence(error.message));
+      this.#notice();
     }
+  }
+
+  /** Read a session that was not there, once it has begun. */
+  #notice() {
+    const session = this.#cards.inbox.sessions.get(this.#id);
+    if (this.#missing && session && session !== this.#missing.session) this.#reread();
   }
 
   /** Tell whether the view has begun anew since, or is closed. @param {number} begun */
@@ -148,7 +169,7 @@ export class SessionView {
     this.#lines.clear();
     this.#before = null;
     this.#shown = SHOWN;
-    this.#askToClear(false);
+    setAttribute(this.#confirm, "hidden", true);
     setAttribute(this.#clear, "hidden", true);
     this.#draw();
     this.#read();
@@ -265,7 +286,9 @@ export class SessionView {
   }
 
   async #showEarlier() {
+    const begun = this.#begun;
     if (this.#before !== null && this.#events.length < this.#shown + SHOWN) await this.#readEarlier();
+    if (this.#isPast(begun)) return;
     this.#shown += SHOWN;
     this.#draw();
   }
@@ -284,7 +307,7 @@ export class SessionView {
       this.#cards.inbox.learn(cardsOf(items));
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      say(this.#note, sentence(error.message));
+      if (!this.#isPast(begun)) say(this.#note, sentence(error.message));
     } finally {
       this.#earlier.disabled = false;
     }
@@ -299,7 +322,7 @@ export class SessionView {
   async #clearAll() {
     try {
       await this.#cards.inbox.api.clear(this.#id);
-      location.hash = "#/";
+      if (!this.#listening.signal.aborted) location.hash = "#/";
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       say(this.#note, sentence(error.message));

@@ -7,7 +7,7 @@
 import { Feed } from "./feed.js";
 
 /** @typedef {import("./feed.js").Connection} Connection */
-/** @typedef {{ data?: any, id?: string, connection?: Connection, hello?: true }} Passed */
+/** @typedef {{ data?: any, id?: string, connection?: Connection, hello?: true }} Passed `id` of what was read last */
 
 export class SharedFeed {
   #name;
@@ -18,7 +18,11 @@ export class SharedFeed {
   /** @type {Connection} */
   #connection = "connecting";
   #leads = false;
+  /** Whether what there is was read once. */
+  #knows = false;
   #isBehind = false;
+  /** The id of what was read or passed on last. */
+  #last = "";
   /** @type {BroadcastChannel | null} */
   #channel = null;
   #closing = new AbortController();
@@ -27,7 +31,8 @@ export class SharedFeed {
    * @param {object} options
    * @param {URL} options.url
    * @param {string[]} options.kinds the events to hear of
-   * @param {(data: any, id: string) => void} options.onMessage may be told the same twice
+   * @param {(data: any, id: string) => void} options.onMessage may be told the same twice; no data with the id of what
+   *   another tab had read before
    * @param {(connection: Connection) => void} options.onConnection
    * @param {() => Promise<boolean>} options.check tells whether the server still takes this page's cookie
    * @param {() => Promise<boolean>} options.catchUp reads what there is by now, in a tab that is passed only what changes;
@@ -43,6 +48,7 @@ export class SharedFeed {
       kinds,
       check,
       onMessage: (data, id) => {
+        this.#last = id;
         this.#channel?.postMessage({ data, id });
         onMessage(data, id);
       },
@@ -84,7 +90,7 @@ export class SharedFeed {
   /** @param {Promise<unknown>} closed */
   #lead(closed) {
     this.#leads = true;
-    this.#feed.open();
+    this.#feed.open(this.#knows ? this.#last : ""); // from where the tab before was: nothing is missed in between
     return closed;
   }
 
@@ -92,12 +98,13 @@ export class SharedFeed {
   #hear({ data, id, connection, hello }) {
     if (!this.#leads) {
       if (connection) this.#onConnection(connection);
-      if (connection === "open" && this.#isBehind) this.#follow();
-      if (data) this.#onMessage(data, id ?? "");
+      if (this.#isBehind && (data || connection === "open")) this.#follow();
+      if (!id) return;
+      this.#last = id;
+      this.#onMessage(data, id);
     } else if (hello) {
-      // Who signed in anew in another tab signed this one in too.
-      if (this.#connection === "unauthorized") this.#feed.open();
-      else this.#channel?.postMessage({ connection: this.#connection });
+      this.#feed.open(); // who signed in anew in another tab signed this one in too
+      if (this.#connection !== "unauthorized") this.#channel?.postMessage({ connection: this.#connection, id: this.#last });
     }
   }
 
@@ -109,6 +116,7 @@ export class SharedFeed {
   /** Read what was not passed on; where the server is away, once it is back. */
   async #follow() {
     this.#isBehind = false;
-    this.#isBehind = !(await this.#catchUp());
+    this.#knows = await this.#catchUp();
+    this.#isBehind = !this.#knows;
   }
 }

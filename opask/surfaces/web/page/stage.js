@@ -26,8 +26,14 @@ export class Cards {
     this.inbox = inbox;
     this.root = root;
     const guard = new Guard();
-    /** Make a change to the view that may move cards. @param {() => void} change */
-    this.change = (change) => guard.around(root, change);
+    /** Make a change to the view that may move cards; what has the focus keeps it. @param {() => void} change */
+    this.change = (change) => {
+      const tree = /** @type {Document | ShadowRoot} */ (root.getRootNode());
+      const held = /** @type {HTMLElement | null} */ (tree.activeElement);
+      guard.around(root, change);
+      const isLost = [null, document.body].includes(/** @type {HTMLElement | null} */ (tree.activeElement));
+      if (isLost && held?.isConnected) held.focus({ preventScroll: true });
+    };
     this.#stage = { inbox, guard, change: this.change, decided, sessionHref, keysOn };
     this.#endTicks = everySecond(() => this.#cards.forEach((card) => card.tick()));
   }

@@ -44,6 +44,14 @@ export class Waiting {
     const { signal } = this.#listening;
     const soon = oncePerFrame(() => signal.aborted || this.draw());
     cards.inbox.addEventListener("change", soon, { signal });
+    cards.inbox.addEventListener("connection", soon, { signal });
+    cards.inbox.addEventListener(
+      "cleared",
+      (event) => {
+        if (/** @type {CustomEvent<string | null>} */ (event).detail === null) this.#hasRead = false;
+      },
+      { signal },
+    );
     cards.inbox.addEventListener(
       "closed",
       (event) => this.#linger(/** @type {CustomEvent<Ask>} */ (event).detail.id),
@@ -126,6 +134,7 @@ export class Waiting {
       inbox.learn(asks.filter((ask) => ask.state !== "pending" && ask.state !== "answered"));
     } catch (error) {
       if (!(error instanceof ApiError)) throw error; // the connection line tells
+      this.#hasRead = false;
     }
   }
 }
