@@ -75,7 +75,7 @@ def test_a_session_s_asks_in_a_page_of_the_host(stand: Stand, new_page: Callable
     card.get_by_role("button", name="SQLite").click()
     assert outcome.result(WAIT_S) == Answered((Answer((1,)),), "web:alice")
     expect(card).to_contain_text("Delivered")
-    page.wait_for_function("heard.length === 4")
+    page.wait_for_function("() => heard.length === 4")
     heard = [name for name, session in page.evaluate("heard") if session == "s1"]
     assert heard[:2] == ["opask-asked", "opask-closed"]
     assert sorted(heard[2:]) == ["opask-answered", "opask-settled"]
@@ -98,11 +98,11 @@ def test_one_ask_in_a_page_of_the_host(stand: Stand, new_page: Callable[..., Pag
     words = card_in(page, "Name").get_by_label("In your own words")
     words.fill("Halyard")
     stand.asks(actor, PARTS)
-    page.wait_for_function("document.querySelector('opask-card').inbox.asks.size === 3")
+    page.wait_for_function("() => document.querySelector('opask-card').inbox.asks.size === 3")
     expect(words).to_be_focused()
     page.keyboard.press("Enter")
     assert outcomes[1].result(WAIT_S) == Answered((Answer((), "Halyard"),), "web:alice")
-    page.wait_for_function("heard.some(([type]) => type === 'opask-answered')")
+    page.wait_for_function("() => heard.some(([type]) => type === 'opask-answered')")
     page.locator("opask-card").evaluate("element => element.remove()")
     expect(page.get_by_role("article")).to_have_count(0)
     heard = [name for name, _ in page.evaluate("heard")]
@@ -127,7 +127,7 @@ def test_an_ask_that_was_open_when_it_was_read(stand: Stand, new_page: Callable[
     stand.call(lambda: stand.store.resolve("ask_1", Answered((Answer((0,)),), "terminal")))
     outcome.result(WAIT_S)
     feed.go_on()
-    page.wait_for_function("document.querySelector('opask-card').inbox.ready")
+    page.wait_for_function("() => document.querySelector('opask-card').inbox.ready")
     read.arrives()
     expect(page.get_by_role("article")).to_contain_text("Answered in the terminal")
     assert page.locator("opask-card").evaluate("element => element.count") == 0
@@ -159,7 +159,7 @@ def test_an_ask_that_could_not_be_read(stand: Stand, new_page: Callable[..., Pag
     page.route("**/api/asks/ask_1", lambda route: route.abort())
     page.goto(stand.url)
     expect(page.get_by_text("The server cannot be reached")).to_be_visible()
-    page.wait_for_function("document.querySelector('opask-card').inbox.ready")
+    page.wait_for_function("() => document.querySelector('opask-card').inbox.ready")
     page.unroute("**/api/asks/ask_1")
     stand.stop()
     expect(page.get_by_text("Reconnecting")).to_be_visible()

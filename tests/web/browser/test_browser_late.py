@@ -126,7 +126,7 @@ def test_an_answer_that_is_long_on_its_way_tells_no_time(stand: Stand, new_page:
     late.wait()
     page.clock.fast_forward(30_000)
     late.arrives()
-    page.wait_for_function(f"{INBOX}.then((inbox) => inbox.sessions.size === 1)")
+    page.wait_for_function(f"() => {INBOX}.then((inbox) => inbox.sessions.size === 1)")
     assert page.evaluate(f"{INBOX}.then((inbox) => inbox.api.ahead)") > -15_000
 
 
@@ -172,7 +172,7 @@ def test_what_could_not_be_read_at_first_is_read_later(stand: Stand, new_page: C
     page.route(reads, fail)
     page.goto(stand.url)
     expect(page.locator(".connection")).to_have_text("Connected")
-    page.wait_for_function(f"{INBOX}.then((inbox) => inbox.ready)")
+    page.wait_for_function(f"() => {INBOX}.then((inbox) => inbox.ready)")
     while len(failed) < 2:
         page.evaluate("null")
     page.unroute(reads)
@@ -236,6 +236,47 @@ def test_a_session_that_is_not_there_yet(stand: Stand, page: Page) -> None:
         stand.end_sessions()
         stand.call(lambda: stand.store.clear_session("s1"))
         expect(page.get_by_role("alert").filter(has_text="This session was cleared")).to_be_visible()
+
+
+def test_an_answer_on_a_connection_that_is_lost(stand: Stand, page: Page) -> None:
+    """Where nothing comes of what was sent the card says so, stays open, and can be answered again."""
+    page.clock.install()
+    outcome = stand.asks(stand.begin(), DATABASE)
+    card = card_in(page)
+    lost = Held(page, "**/answer")
+    card.get_by_role("button", name="SQLite").click()
+    lost.wait()
+    page.clock.fast_forward(31_000)
+    expect(card.get_by_role("alert")).to_contain_text("nobody knows yet whether this was taken")
+    page.unroute("**/answer")
+    card.get_by_role("button", name="SQLite").click()
+    assert outcome.result(WAIT_S) == Answered((Answer((1,)),), "web")
+
+
+def test_a_conversation_that_could_not_be_read_is_looked_at_again(stand: Stand, page: Page) -> None:
+    """What could not be read is read as the tab comes to the front, and what was said while it was not is there once."""
+    actor = stand.begin()
+    stand.happens(actor, lambda agent: agent.says("First I look around."))
+    expect(page.locator(".connection")).to_have_text("Connected")
+
+    def is_now(state: str) -> None:
+        page.evaluate(
+            "state => { Object.defineProperty(document, 'visibilityState', { value: state, configurable: true });"
+            " document.dispatchEvent(new Event('visibilitychange')) }",
+            state,
+        )
+
+    page.route("**/conversation", lambda route: route.abort())
+    page.goto(f"{stand.url}#/session/{actor.session_id}")
+    expect(page.get_by_role("alert").filter(has_text="cannot be reached")).to_be_visible()
+    page.unroute("**/conversation")
+    for said in ("First I look around.", "First I look around. Then I go on."):
+        is_now("hidden")
+        is_now("visible")
+        expect(page.locator(".log")).to_have_text(said)
+        expect(page.get_by_role("alert").filter(has_text="cannot be reached")).to_have_count(0)
+        is_now("hidden")
+        stand.happens(actor, lambda agent: agent.says(" Then I go on."))
 
 
 # -- feeds -------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from opask.inbox import Card, entry_to_json, place
+from opask.inbox import Card, MemoryStore, entry_to_json, place
 from opask.inert import inert, inert_line, shorten
 from opask.outcomes import Answered, TimedOut, Unavailable
 from opask.questions import Answer
@@ -202,10 +202,35 @@ def test_notifications_are_asked_for_by_a_button(stand: Stand, page: Page) -> No
     page.get_by_role("button", name="Notify me").click()
     expect(page.get_by_role("button", name="Notifications: on")).to_be_visible()
     stand.asks(actor, question(HOSTILE, header="Hostile"))
-    page.wait_for_function("shown.length === 1")
+    page.wait_for_function("() => shown.length === 1")
     assert page.evaluate("shown") == [["Hostile", f"Set up the service\n{shorten(HOSTILE, 200)}"]]
     page.get_by_role("button", name="Notifications: on").click()
     expect(page.get_by_role("button", name="Notify me")).to_be_visible()
+
+
+def test_a_notification_goes_with_its_question(stand: Stand, page: Page) -> None:
+    """It is taken away where the question is answered elsewhere, and where the inbox is another one by then."""
+    page.context.grant_permissions(["notifications"], origin=stand.url.rstrip("/"))
+    page.evaluate(
+        "() => { window.shown = []; window.closed_ = []; document.hasFocus = () => false;"
+        " window.Notification = class extends Notification {"
+        " constructor(title, options) { super(title, options); shown.push(title) }"
+        " close() { closed_.push(this.title); super.close() } } }"
+    )
+    page.get_by_role("button", name="Notify me").click()
+    expect(page.get_by_role("button", name="Notifications: on")).to_be_visible()
+    page.wait_for_function(f"() => {INBOX}.then((inbox) => inbox.ready)")
+    actor = stand.begin()
+    stand.asks(actor, DATABASE)
+    stand.asks(actor, NAME)
+    page.wait_for_function("() => shown.length === 2")
+    database, _ = stand.entries()
+    stand.call(lambda: stand.store.resolve(database.id, Answered((Answer((0,)),), "terminal")))
+    page.wait_for_function("() => closed_.length === 1")
+    stand.stop()
+    stand.serve(store=MemoryStore())
+    page.wait_for_function("() => closed_.length === 2")
+    assert page.evaluate("closed_") == ["Database", "Name"]
 
 
 def test_the_time_that_is_left_is_shown(stand: Stand, page: Page) -> None:

@@ -5,6 +5,8 @@
 /** @typedef {import("./types.js").Answer} Answer */
 /** @typedef {import("./types.js").Session} Session */
 
+const PATIENCE_MS = 30_000; // a connection that is lost on the way may never break
+
 /** A request that was refused or did not get through. */
 export class ApiError extends Error {
   /**
@@ -124,19 +126,20 @@ export class Api {
   /** @param {string} path @param {RequestInit} init */
   async #request(path, init) {
     const asked = Date.now();
+    const giveUp = new AbortController();
+    const timer = setTimeout(() => giveUp.abort(), PATIENCE_MS);
     let response;
-    try {
-      response = await fetch(this.url(path), { credentials: "same-origin", cache: "no-store", ...init });
-    } catch {
-      throw new ApiError("The server cannot be reached; nothing was sent.", "unreachable");
-    }
-    this.#compareClocks(response, asked);
-    if (response.status === 204) return null;
     let body = null;
     try {
+      response = await fetch(this.url(path), { credentials: "same-origin", cache: "no-store", signal: giveUp.signal, ...init });
+      this.#compareClocks(response, asked);
+      if (response.status === 204) return null;
       body = await response.json();
     } catch {
+      if (!response) throw new ApiError("The server cannot be reached; nothing was sent.", "unreachable");
       if (response.ok) throw new ApiError("The server's answer could not be read.", "unreadable");
+    } finally {
+      clearTimeout(timer);
     }
     if (response.ok) return body;
     const error = body?.error;

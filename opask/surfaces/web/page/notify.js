@@ -16,7 +16,7 @@ export class Notifier {
   constructor(inbox, open) {
     this.inbox = inbox;
     inbox.addEventListener("asked", (event) => this.#show(/** @type {CustomEvent<Ask>} */ (event).detail, open));
-    inbox.addEventListener("closed", (event) => this.#hide(/** @type {CustomEvent<Ask>} */ (event).detail));
+    inbox.addEventListener("change", () => this.#hide());
   }
 
   /** Whether the browser can show any here. */
@@ -59,10 +59,13 @@ export class Notifier {
     }
   }
 
-  /** @param {Ask} ask */
-  #hide(ask) {
-    this.#shown.get(ask.id)?.close();
-    this.#shown.delete(ask.id);
+  /** Take away those of asks that do not wait any more, or are not there. */
+  #hide() {
+    for (const [id, notification] of this.#shown) {
+      if (this.inbox.asks.get(id)?.state === "pending") continue;
+      notification.close();
+      this.#shown.delete(id);
+    }
   }
 }
 

@@ -100,7 +100,14 @@ export class SessionView {
       { signal },
     );
     cards.inbox.addEventListener("connection", () => this.#reread(), { signal });
-    document.addEventListener("visibilitychange", () => this.#follow(), { signal });
+    document.addEventListener(
+      "visibilitychange",
+      () => {
+        this.#follow();
+        this.#reread();
+      },
+      { signal },
+    );
     signal.addEventListener("abort", everySecond(() => this.#head()));
     this.#head();
     this.#read();
@@ -175,7 +182,7 @@ export class SessionView {
     this.#read();
   }
 
-  /** Read what could not be read while the server was away. */
+  /** Read what could not be read before. */
   #reread() {
     if (this.#feed || this.#cards.inbox.connection !== "open") return;
     say(this.#note, "");
