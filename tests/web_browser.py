@@ -61,8 +61,7 @@ WAIT_S = 30
 INBOX = "import('./page/inbox.js').then(({ borrow }) => borrow(new URL('./', location.href)))"
 """An expression for a page: the promise of what it knows of the inbox."""
 
-# More than a slow machine takes from asking for the time to stopping it, and less than it takes the page to miss beats.
-_JUMP_S = 25
+_JUMP_S = 20  # more than a slow machine takes from asking for the time to stopping it
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 

@@ -138,6 +138,7 @@ def test_questions_without_a_call_are_pinned(stand: Stand, page: Page) -> None:
     stand.happens(actor, lambda agent: agent.says("Hello."))
     outcome = stand.asks(actor, DATABASE, pinned=True, agent_id="tester")
     page.goto(f"{stand.url}#/session/{actor.session_id}")
+    expect(page.locator(".log")).to_have_text("Hello.")
     card = card_in(page)
     expect(card.get_by_text("sub-agent tester")).to_be_visible()
     expect(page.locator(".pinned").get_by_role("article")).to_have_count(1)

@@ -136,7 +136,7 @@ export class Api {
       if (response.status === 204) return null;
       body = await response.json();
     } catch {
-      if (!response) throw new ApiError("The server cannot be reached; nothing was sent.", "unreachable");
+      if (!response) throw new ApiError("The server cannot be reached.", "unreachable");
       if (response.ok) throw new ApiError("The server's answer could not be read.", "unreadable");
     } finally {
       clearTimeout(timer);

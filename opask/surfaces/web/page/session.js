@@ -150,7 +150,8 @@ export class SessionView {
       if (this.#isPast(begun)) return;
       const isMissing = error.code === "unknown_session";
       if (isMissing) this.#missing = { session };
-      say(this.#note, isMissing && this.#wasCleared ? "This session was cleared; its conversation and its cards are gone." : sentence(error.message));
+      const isGone = isMissing && this.#wasCleared;
+      say(this.#note, isGone ? "This session was cleared; its conversation and its cards are gone." : sentence(error.message));
       this.#notice();
     }
   }
