@@ -97,6 +97,7 @@ WEB = package("opask.surfaces.web")
 MCP_SURFACE = package("opask.surfaces.mcp")
 SURFACES = (*PLAIN, *TERMINAL, *FULLSCREEN, *WEB, *MCP_SURFACE)
 INBOX = package("opask.inbox")
+HTTP = ("opask.http_faults", "opask.http_serving")
 # What a host asks by itself.
 GATES = ("opask.asking", "opask.clarify", "opask.permitting", "opask.write_gate")
 
@@ -164,13 +165,14 @@ RULES = (
         (*ATTRS, "anyio"),
         without=(*NETWORK, *PROCESSES, *FILES),
     ),
+    # What the servers of bridge and surfaces have in common.
+    Rule(HTTP, ("opask.errors", *HTTP), ("anyio", "h11", "starlette", "uvicorn")),
     # What does I/O. Those modules of the bridge that speak MCP are imported by it in its own thread, once it opens.
     Rule(
         ("opask.bridge.http",),
-        ("opask.tokens", *package("opask.bridge")),
-        (*MCP, "anyio", "starlette", "uvicorn"),
+        ("opask.tokens", *HTTP, *package("opask.bridge")),
+        (*MCP, "anyio", "starlette"),
     ),
-    Rule(("opask.bridge.http_faults",), (), ("anyio", "h11", "starlette")),
     Rule(SPEAKS_MCP, (*CORE, *package("opask.bridge")), (*ATTRS, *MCP, "anyio")),
     Rule(
         package("opask.bridge"),
@@ -204,13 +206,13 @@ RULES = (
     ),
     Rule(
         MCP_SURFACE,
-        (*CORE, *INBOX, *MCP_SURFACE),
-        (*ATTRS, *MCP, "anyio", "pydantic", "starlette", "uvicorn"),
+        (*CORE, *INBOX, *HTTP, *MCP_SURFACE),
+        (*ATTRS, *MCP, "anyio", "pydantic", "starlette"),
     ),
     Rule(
         WEB,
-        (*CORE, *INBOX, *WEB),
-        (*ATTRS, "anyio", "h11", "pydantic", "starlette", "uvicorn"),
+        (*CORE, *INBOX, *HTTP, *WEB),
+        (*ATTRS, "anyio", "pydantic", "starlette"),
         never=SURFACES,
     ),
     Rule(package("opask.surfaces"), (*CORE, "opask.surfaces.*"), ATTRS, never=SURFACES, pure=True),

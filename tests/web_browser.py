@@ -17,12 +17,13 @@ from anyio.abc import SocketAttribute, SocketStream
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from starlette.applications import Starlette
 
+from opask.http_serving import listen
 from opask.inbox import Entry, InboxPrompter, SqliteStore, State, Store
 from opask.outcomes import Outcome
 from opask.questions import Ask, Question
 from opask.surfaces.web import Auth, TokenAuth, application
 from opask.surfaces.web.feed import Feeds
-from opask.surfaces.web.serving import listen, served
+from opask.surfaces.web.serving import served
 from web_actors import Actor, acting
 
 if TYPE_CHECKING:

@@ -20,10 +20,11 @@ import anyio
 
 from opask.adapters import adapter
 from opask.bridge import Bridge
+from opask.http_serving import listen
 from opask.inbox import InboxPrompter, MemoryStore, SqliteStore, Store
 from opask.outcomes import Outcome
 from opask.surfaces.web import TokenAuth, application
-from opask.surfaces.web.serving import listen, served
+from opask.surfaces.web.serving import served
 from opask.testing import Agent
 from web_actors import Actor, acting, question
 

@@ -11,10 +11,11 @@ import httpx2
 from attrs import field, frozen
 from starlette.applications import Starlette
 
+from opask.http_serving import listen
 from opask.inbox import Store
 from opask.surfaces.web import Auth, TokenAuth, application
 from opask.surfaces.web.feed import Feeds
-from opask.surfaces.web.serving import listen, served
+from opask.surfaces.web.serving import served
 
 __all__ = ["Line", "Site", "lines_of", "reading", "sited"]
 

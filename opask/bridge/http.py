@@ -12,21 +12,19 @@ import asyncio
 import logging
 import secrets
 import socket
-import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import anyio
-import uvicorn
-from mcp.server import streamable_http
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from opask.bridge.desk import AskDesk, Link, OpenAsk
-from opask.bridge.http_faults import ENDED, ClientsFault, Sending, read_body
 from opask.bridge.server import Context, Served, ToolServer
+from opask.http_faults import quiet_sdk, read_body, serve_read
+from opask.http_serving import HttpServer, Sending
 from opask.tokens import bearer_of, is_token, new_token
 
 __all__ = ["HttpEndpoint", "HttpListener"]
@@ -35,8 +33,7 @@ _logger = logging.getLogger("opask.bridge")
 _BODY_MAX: Final = 8 * 1024 * 1024
 _HOST: Final = "127.0.0.1"
 _SHUTDOWN_S: Final = 1
-_WRITTEN_S: Final = 0.8  # to write the last answers in; less than the server gives before it complains
-_SESSION_S: Final = 2.0  # the same, and what its session takes to cancel what waits
+_SESSION_S: Final = 2.0  # to cancel what waits, and to write the last answers in
 _LINK: Final = "opask.link"
 
 
@@ -101,32 +98,22 @@ class HttpEndpoint:
             return
         link = Link()
         self._calls.add(link)
-        read = False
 
-        async def watched() -> Message:
-            nonlocal read
-            if not read:
-                read = True
-                return {"type": "http.request", "body": body, "more_body": False}
-            message = await receive()
-            # The server tells the end of a whole response in the same way.
-            if message["type"] == "http.disconnect" and not sending.complete and not link.lost:
+        def lost() -> None:
+            if not link.lost:
                 self._desk.lost(link)
-            return message
 
         try:
-            await self._manager.handle_request({**scope, _LINK: link}, watched, sending)
-        except ENDED:
-            if not sending.started:
-                await _gone(scope, receive, sending)
+            await serve_read(
+                self._manager.handle_request, {**scope, _LINK: link}, body, receive, sending, lost=lost
+            )
         finally:
             for entry in self._returned.pop(link, []):
                 if link.lost:
                     self._desk.undelivered(entry, link)
                 else:
                     self._desk.delivered(entry)
-            if not link.lost:
-                self._desk.lost(link)
+            lost()
             self._calls.discard(link)
             self._changed.set()
 
@@ -150,35 +137,16 @@ class HttpListener:
         self._socket.listen(128)
         self.port: int = self._socket.getsockname()[1]
         self._endpoints: dict[str, tuple[str, HttpEndpoint]] = {}
-        config = uvicorn.Config(
-            self._serve,
-            interface="asgi3",
-            http="h11",  # whatever else the host has installed
-            ws="none",
-            proxy_headers=False,
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=_SHUTDOWN_S,
-        )
-        self._uvicorn = uvicorn.Server(config)
+        self._server = HttpServer(self._serve, end_s=_SHUTDOWN_S)
 
     async def run(self) -> None:
         """Serve until `stop`, then until what is being served has ended or a second has passed."""
-        quiet = ClientsFault(threading.get_ident())
-        sdk = logging.getLogger(streamable_http.__name__)
-        sdk.addFilter(quiet)
-        try:
-            with self._socket:
-                await self._uvicorn.serve(sockets=[self._socket])
-        finally:
-            sdk.removeFilter(quiet)
+        with quiet_sdk(), self._socket:
+            await self._server.serve(self._socket)
 
     def stop(self) -> None:
         """Stop serving; called on the bridge's loop."""
-        self._uvicorn.should_exit = True
-        asyncio.get_running_loop().call_later(_WRITTEN_S, self._abort)
+        self._server.stop()
 
     def add(self, make: Callable[[int], HttpEndpoint]) -> tuple[str, str, HttpEndpoint]:
         """Give a session its endpoint.
@@ -198,9 +166,9 @@ class HttpListener:
         """Take a session's endpoint away; what is connected to it is cut soon after."""
         name = url.rsplit("/", 2)[1]
         if self._endpoints.pop(name, None) is not None:
-            asyncio.get_running_loop().call_later(_SESSION_S, self._abort, name)
+            asyncio.get_running_loop().call_later(_SESSION_S, self._server.cut, f"/{name}/")
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve(self, scope: Scope, receive: Receive, sending: Sending) -> None:
         if scope["type"] != "http":
             return
         parts = scope["path"].split("/")
@@ -209,19 +177,10 @@ class HttpListener:
         )
         # Compared even where there is no such session, so that time tells nothing.
         fits = is_token(bearer_of(scope["headers"]), token)
-        sending = Sending(receive, send)
         if endpoint is None or not fits:
             await _refused(scope, receive, sending)
-            return
-        await endpoint.handle(scope, receive, sending)
-        await sending.finish()
-
-    def _abort(self, name: str | None = None) -> None:
-        """Cut what is still connected, to one endpoint or to any: a client that does not read holds it for ever."""
-        for connection in list(self._uvicorn.server_state.connections):
-            scope = getattr(connection, "scope", None)
-            if name is None or (scope and scope["path"].startswith(f"/{name}/")):
-                connection.transport.abort()
+        else:
+            await endpoint.handle(scope, receive, sending)
 
 
 _refused: Callable[[Scope, Receive, Send], Awaitable[Any]] = Response(
@@ -229,7 +188,4 @@ _refused: Callable[[Scope, Receive, Send], Awaitable[Any]] = Response(
     status_code=401,
     headers={"WWW-Authenticate": "Bearer"},
     media_type="text/plain",
-)
-_gone: Callable[[Scope, Receive, Send], Awaitable[Any]] = Response(
-    "This MCP session has ended.\n", status_code=404, media_type="text/plain"
 )

@@ -84,8 +84,9 @@ async def hosting(
     Raises:
         SurfaceError: the address or port cannot be had.
     """
+    from opask.http_serving import listen
     from opask.surfaces.web import TokenAuth, application
-    from opask.surfaces.web.serving import listen, served
+    from opask.surfaces.web.serving import served
 
     listener = listen(host, port)
     with listener:

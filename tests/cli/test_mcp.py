@@ -6,12 +6,15 @@ import json
 import os
 import re
 import signal
+import socket
+import struct
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 import pytest
@@ -390,6 +393,35 @@ async def test_http_lets_in_who_has_the_token_and_comes_from_here(tmp_path: Path
                 assert response.status_code == status, more
             elsewhere = server.url.replace("/mcp", "/other")
             assert (await client.post(elsewhere, json=body, headers=good)).status_code == 404
+
+
+@pytest.mark.parametrize("head", ["", "Authorization: Bearer {token}\r\n"])
+async def test_what_clients_do_wrong_over_http_is_no_trouble(tmp_path: Path, head: str) -> None:
+    """Who sends nonsense or leaves in the middle, with the token or without, is not told of; a good client is served."""
+    running = http_server(tmp_path)
+    with running as (server, _):
+        url = urlsplit(server.url or "")
+        assert url.port
+        start = f"POST {url.path} HTTP/1.1\r\nHost: {url.netloc}\r\n{head.format(token=server.token)}"
+        start += "Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n"
+        body = json.dumps({"jsonrpc": "2.0", **HELLO[0]})
+        for sent in (
+            "no HTTP\r\n\r\n",
+            f"{start}Content-Length: {len(body) + 9}\r\n\r\n{body}",
+            f"{start}Content-Length: {len(body)}\r\n\r\n{body}",
+            f"{start}Content-Length: {len(body)}\r\n\r\n{body} and what is no HTTP\r\n\r\n",
+            f"{start}Content-Length: 9\r\n\r\n{{nonsense",
+            f"{start}Upgrade: websocket\r\nConnection: Upgrade\r\nContent-Length: 0\r\n\r\n",
+            f"{start}Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+        ):
+            for linger in (b"", struct.pack("ii", 1, 0)):  # closed, or reset
+                with socket.create_connection(("127.0.0.1", url.port)) as raw:
+                    if linger:
+                        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+                    raw.sendall(sent.encode())
+        async with server.client("legacy") as client:
+            assert (await call(client, "sessions_list")) == {"sessions": []}
+    assert running.err == ""
 
 
 async def test_the_token_is_the_users_own_where_there_is_one(tmp_path: Path) -> None:

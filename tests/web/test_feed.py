@@ -10,10 +10,10 @@ from pathlib import Path
 import anyio
 import pytest
 
+from opask import http_serving
 from opask.inbox import InboxPrompter, MemoryStore, SqliteStore, Store
 from opask.outcomes import Skipped
 from opask.questions import Ask
-from opask.surfaces.web import serving
 from opask.surfaces.web.feed import Feeds
 from web_actors import acting
 from web_play import DATABASE, NAME
@@ -234,7 +234,7 @@ async def _open_raw(site: Site, path: str, receive_buffer: int | None = None) ->
 
 async def test_a_reader_that_takes_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of what a stalled reader does not take little waits, others are served meanwhile, and it is let go of."""
-    monkeypatch.setattr(serving, "_STALL_S", 0.5)
+    monkeypatch.setattr(http_serving, "_STALL_S", 0.5)
     store = MemoryStore()
     async with (
         sited(store) as site,
@@ -254,48 +254,12 @@ async def test_a_reader_that_takes_nothing_is_dropped(monkeypatch: pytest.Monkey
                     await anyio.sleep(0.01)
 
 
-async def _is_open(stream: anyio.abc.ByteReceiveStream) -> bool:
-    try:
-        await stream.receive()
-    except (anyio.EndOfStream, anyio.BrokenResourceError):
-        return False
-    return True
-
-
-@pytest.mark.parametrize(
-    "begun",
-    [b"", b"GET / HT", b"POST /api/asks/x/skip HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"],
-)
-async def test_a_request_that_does_not_come_is_not_waited_for(
-    monkeypatch: pytest.MonkeyPatch, begun: bytes
-) -> None:
-    """A connection that sends nothing, or half a request, is closed after a while."""
-    monkeypatch.setattr(serving, "_REQUEST_S", 0.2)
-    async with sited(MemoryStore()) as site, await anyio.connect_tcp("127.0.0.1", site.port) as stream:
-        if begun:
-            await stream.send(begun)
-        with anyio.fail_after(10):
-            while await _is_open(stream):
-                pass
-
-
 async def test_a_client_that_shuts_its_half_is_gone(site: Site) -> None:
     """A reader that closes its sending half counts as gone, and with it the operator."""
     with await _open_raw(site, "/api/feed") as raw:
         await somebody_is_there(site.store)
         raw.shutdown(socket.SHUT_WR)
         await nobody_is_there(site.store)
-
-
-async def test_a_malformed_request_is_refused_without_noise(
-    site: Site, caplog: pytest.LogCaptureFixture
-) -> None:
-    """What is no HTTP is answered with 400 and logged nowhere that an operator would see."""
-    async with await anyio.connect_tcp("127.0.0.1", site.port) as stream:
-        await stream.send(b"\x16\x03\x01 what is this\r\n\r\n")
-        assert (await stream.receive()).startswith(b"HTTP/1.1 400")
-    assert caplog.records == []
-    assert (await site.client.get("/api/asks")).status_code == 200
 
 
 @pytest.mark.timeout(120)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
-from collections.abc import Iterator
 from typing import Final
 
 import anyio
-import uvicorn
 from attrs import field, frozen
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope
 
-from opask.errors import SurfaceError
+from opask.http_faults import quiet_sdk, read_body, serve_read
+from opask.http_serving import Application, HttpServer, Sending, listen, serving
 from opask.surfaces.mcp.server import McpSurface
 from opask.tokens import bearer_of, is_token, new_token
 
@@ -48,15 +46,7 @@ class HttpAddress:
         Raises:
             SurfaceError: the port cannot be had.
         """
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((_HOST, port))
-            listener.listen(128)
-        except (OSError, OverflowError) as error:
-            listener.close()
-            why = getattr(error, "strerror", None) or str(error)
-            raise SurfaceError(f"port {port} of {_HOST} cannot be had ({why}); choose another") from None
+        listener = listen(_HOST, port)
         return cls(listener, listener.getsockname()[1], token or new_token())
 
     @property
@@ -86,30 +76,14 @@ async def serve_http(surface: McpSurface, address: HttpAddress) -> None:
             allowed_origins=[f"http://{name}" for name in names],
         ),
     )
-    config = uvicorn.Config(
-        _guarded(manager, address.token),
-        interface="asgi3",
-        lifespan="off",
-        ws="none",
-        proxy_headers=False,
-        server_header=False,
-        log_config=None,
-        access_log=False,
-        limit_concurrency=_CONNECTIONS_MAX,
-        timeout_graceful_shutdown=_END_S,
-    )
-    server = _Server(config)
-
+    server = HttpServer(_guarded(manager, address.token), end_s=_END_S, connections=_CONNECTIONS_MAX)
     stop = anyio.Event()
 
     async def serve() -> None:
         # Ended in good order: the SDK would wait seconds for clients that it cannot reach any more.
-        with anyio.CancelScope(shield=True):
-            async with manager.run(), anyio.create_task_group() as serving:
-                serving.start_soon(_serve_sockets, server, address.listener)
+        with anyio.CancelScope(shield=True), quiet_sdk():
+            async with manager.run(), serving(server, address.listener, before_end=surface.close):
                 await stop.wait()
-                await surface.close()
-                server.should_exit = True
 
     with address.listener:
         async with anyio.create_task_group() as tasks:
@@ -120,20 +94,18 @@ async def serve_http(surface: McpSurface, address: HttpAddress) -> None:
                 stop.set()
 
 
-async def _serve_sockets(server: uvicorn.Server, listener: socket.socket) -> None:
-    await server.serve(sockets=[listener])
-
-
-def _guarded(manager: StreamableHTTPSessionManager, token: str) -> ASGIApp:
-    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+def _guarded(manager: StreamableHTTPSessionManager, token: str) -> Application:
+    async def serve(scope: Scope, receive: Receive, sending: Sending) -> None:
         if scope["type"] != "http":
             return
         if not is_token(bearer_of(scope["headers"]), token):
-            await _refused(scope, receive, send)
+            await _refused(scope, receive, sending)
         elif scope["path"] != _PATH:
-            await _elsewhere(scope, receive, send)
-        else:
-            await manager.handle_request(scope, receive, send)
+            await _elsewhere(scope, receive, sending)
+        elif scope["method"] != "POST":
+            await manager.handle_request(scope, receive, sending)
+        elif (body := await read_body(receive, _BODY_MAX)) is not None:
+            await serve_read(manager.handle_request, scope, body, receive, sending)
 
     return serve
 
@@ -147,11 +119,3 @@ _refused: Final[ASGIApp] = Response(
 _elsewhere: Final[ASGIApp] = Response(
     f"The MCP endpoint is {_PATH}.\n", status_code=404, media_type="text/plain"
 )
-
-
-class _Server(uvicorn.Server):
-    """Leaves signals to whoever serves."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
