@@ -17,12 +17,13 @@ import anyio.to_thread
 from attrs import evolve, field, frozen
 
 from opask.adapters import Adapter, Conversation, DuplexConversation, Message
-from opask.bridge.overlays import bring_back, lay
+from opask.bridge.overlays import bring_back
+from opask.bridge.plans import WAIT_MARGIN, check_floor, check_route, check_wait, lay_overlays, write_files
 from opask.bridge.prompting import Prompting, operator_there
 from opask.bridge.publishing import Publisher, Record
 from opask.bridge.reporting import AskReporter
 from opask.bridge.threads import HostLoop
-from opask.errors import BridgeError, LaunchError, UnverifiedRouteError, WaitTooLongError
+from opask.errors import BridgeError
 from opask.events import (
     AskToolMissing,
     Event,
@@ -44,7 +45,6 @@ from opask.wire import ToolResult
 __all__ = ["Call", "Desk", "Session"]
 
 _logger = logging.getLogger("opask.bridge")
-_WAIT_MARGIN = timedelta(seconds=5)
 
 
 class Call(Protocol):
@@ -207,16 +207,16 @@ class Session:
         plan = self.adapter.plan_launch(request, endpoint)
         if reason is not None:
             plan = evolve(plan, reason=reason)  # the adapter knows only that nobody is there
-        if request.read_only and not plan.read_only:
-            raise LaunchError(
-                f"{self.adapter.runtime}: its adapter does not say that it can hold a read-only floor; launch without one",
-                runtime=self.adapter.runtime,
-                what="read_only",
-            )
+        if request.read_only:
+            check_floor(plan, self.adapter.runtime)
         if endpoint is not None:
-            self._check_route(plan)
-            self._check_wait(plan)
-        self._write(plan)
+            if not self._allow_unverified:
+                check_route(self._support(plan.route, self._version), self.adapter.runtime)
+            check_wait(plan, self.adapter.runtime, self.wait)
+        # Also with nobody there, so that the agent is told so.
+        write_files(plan, 0o600 if self._desk is None else self._desk.file_mode)
+        self.folder_goes()  # of a launch that was planned before
+        lay_overlays(plan)
         with self._lock:
             self._plan = plan
             self._conversation = self.adapter.conversation(plan)
@@ -228,53 +228,10 @@ class Session:
         Args:
             version: the runtime's version; by default the one that the host gave when it attached.
         """
-        route = self._plan.route if self._plan is not None else None
-        return support(self.adapter.runtime, version or self._version, route=route, registry=self._registry)
+        return self._support(None if self._plan is None else self._plan.route, version or self._version)
 
-    def _check_route(self, plan: LaunchPlan) -> None:
-        known = support(self.adapter.runtime, self._version, route=plan.route, registry=self._registry)
-        if not known.questions and not self._allow_unverified:
-            raise UnverifiedRouteError(
-                f"{known.summary}: nobody has seen an agent ask on it; attach with allow_unverified=True "
-                "(--allow-unverified) to use it all the same",
-                runtime=self.adapter.runtime,
-                what="route",
-            )
-
-    def _check_wait(self, plan: LaunchPlan) -> None:
-        if plan.ceiling is None:
-            return
-        longest = plan.ceiling - _WAIT_MARGIN
-        if self.wait is None or self.wait > longest:
-            asked = "an unbounded wait" if self.wait is None else f"a wait of {self.wait.total_seconds():g} s"
-            raise WaitTooLongError(
-                f"{asked} cannot be had on {self.adapter.runtime}: this launch holds a question for "
-                f"{plan.ceiling.total_seconds():g} s at most; attach with wait={longest.total_seconds():g} s or less, "
-                "or do not refuse the change that lifts the limit",
-                runtime=self.adapter.runtime,
-                what="wait",
-            )
-
-    def _write(self, plan: LaunchPlan) -> None:
-        """Write what a launch needs; also with nobody there, so that the agent is told so."""
-        for file in plan.files:
-            try:
-                file.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                file.path.write_text(file.content, encoding="utf-8")
-                file.path.chmod(0o600 if self._desk is None else self._desk.file_mode)
-            except OSError as error:
-                raise BridgeError(
-                    f"cannot write {file.path}: {error.strerror or error}; is the session closed?"
-                ) from error
-        self.folder_goes()  # of a launch that was planned before
-        for overlay in plan.overlays:
-            try:
-                lay(overlay)
-            except OSError as error:
-                raise BridgeError(
-                    f"no folder could be made that stands in for {overlay.original or overlay.path}: {error.strerror or error} "
-                    f"({error.filename}); is the session closed, and that folder this user's own?"
-                ) from error
+    def _support(self, route: str | None, version: str | None) -> Support:
+        return support(self.adapter.runtime, version, route=route, registry=self._registry)
 
     def folder_goes(self) -> None:
         """Hear that the session's folder is about to be removed; called by the bridge."""
@@ -506,7 +463,7 @@ class Session:
         latest = None
         if self._plan is not None and self._plan.ceiling is not None:
             with suppress(OverflowError):  # a ceiling of more than all time is none
-                latest = max(ask.deadline, ask.asked_at + self._plan.ceiling - _WAIT_MARGIN)
+                latest = max(ask.deadline, ask.asked_at + self._plan.ceiling - WAIT_MARGIN)
         return _AskWait(latest, ask.id, self._desk)
 
     # -- the host's hand on it -------------------------------------------------------------------------------------
