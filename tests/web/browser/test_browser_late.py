@@ -124,10 +124,10 @@ def test_an_answer_that_is_long_on_its_way_tells_no_time(stand: Stand, new_page:
     with page.expect_response("**/api/asks?*"):  # nothing else is read then
         page.goto(stand.link)
     late.wait()
-    page.clock.fast_forward(30_000)
+    page.clock.fast_forward(20_000)
     late.arrives()
     page.wait_for_function(f"() => {INBOX}.then((inbox) => inbox.sessions.size === 1)")
-    assert page.evaluate(f"{INBOX}.then((inbox) => inbox.api.ahead)") > -15_000
+    assert page.evaluate(f"{INBOX}.then((inbox) => inbox.api.ahead)") > -10_000
 
 
 def test_a_refusal_comes_after_who_was_refused_signed_in(stand: Stand, page: Page) -> None:
