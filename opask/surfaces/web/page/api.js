@@ -6,6 +6,7 @@
 /** @typedef {import("./types.js").Session} Session */
 
 const PATIENCE_MS = 30_000; // a connection that is lost on the way may never break
+const STALE_MS = 3000;
 
 /** A request that was refused or did not get through. */
 export class ApiError extends Error {
@@ -151,7 +152,7 @@ export class Api {
   #compareClocks(response, asked) {
     const date = Date.parse(response.headers.get("Date") ?? "");
     if (!Number.isFinite(date)) return;
-    // It was written in between, is in whole seconds and up to one more old: what fits with that is kept.
-    this.ahead = Math.max(date - Date.now(), Math.min(this.ahead, date + 2000 - asked));
+    // It was written in between, is in whole seconds and, of a busy server, some more old: what fits with that is kept.
+    this.ahead = Math.max(date - Date.now(), Math.min(this.ahead, date + STALE_MS - asked));
   }
 }
