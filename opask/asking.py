@@ -11,14 +11,13 @@ import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from inspect import isawaitable, iscoroutinefunction
 from typing import Final
 
 import anyio
-import anyio.to_thread
 from anyio.lowlevel import EventLoopToken, current_token
 from attrs import define, evolve, field
 
+from opask.calling import called
 from opask.errors import AnswerError
 from opask.outcomes import Answered, Cancelled, Outcome, Skipped, TimedOut, Unavailable
 from opask.prompter import Prompter, use_wait
@@ -129,21 +128,13 @@ async def _replied(prompter: Prompter, ask: Ask, wait: timedelta | None) -> Outc
         with scope, use_wait(None if ask.deadline is None else _Wait(scope, ask.deadline)):
             if not prompter.available(ask.session_id):
                 return Unavailable("no operator is there now")
-            reply = await _called(prompter, ask)
+            reply = await called(prompter.ask, ask)
     except Exception as error:
         _logger.exception("the prompter failed on ask %s of session %s", ask.id, ask.session_id)
         return Unavailable(f"the prompter failed ({type(error).__name__})")
     if scope.cancelled_caught:
         return TimedOut(wait or timedelta(0))
     return _checked(ask, reply)
-
-
-async def _called(prompter: Prompter, ask: Ask) -> object:
-    if iscoroutinefunction(prompter.ask):
-        return await prompter.ask(ask)
-    # In a tuple, since trio lets no thread give back what has to be awaited.
-    (reply,) = await anyio.to_thread.run_sync(lambda: (prompter.ask(ask),), abandon_on_cancel=True)
-    return await reply if isawaitable(reply) else reply
 
 
 def _checked(ask: Ask, reply: object) -> Outcome:

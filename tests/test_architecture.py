@@ -97,6 +97,7 @@ WEB = package("opask.surfaces.web")
 MCP_SURFACE = package("opask.surfaces.mcp")
 SURFACES = (*PLAIN, *TERMINAL, *FULLSCREEN, *WEB, *MCP_SURFACE)
 INBOX = package("opask.inbox")
+CALLING = "opask.calling"
 HTTP = ("opask.http_faults", "opask.http_serving")
 # What a host asks by itself.
 GATES = ("opask.asking", "opask.clarify", "opask.permitting", "opask.write_gate")
@@ -161,10 +162,12 @@ RULES = (
     # What a host asks the operator itself: on its own loop, through its own prompter.
     Rule(
         GATES,
-        (*CORE, *GATES, *package("opask.shell")),
+        (*CORE, CALLING, *GATES, *package("opask.shell")),
         (*ATTRS, "anyio"),
         without=(*NETWORK, *PROCESSES, *FILES),
     ),
+    # How what a host gives is called.
+    Rule((CALLING,), (), ("anyio",)),
     # What the servers of bridge and surfaces have in common.
     Rule(HTTP, ("opask.errors", *HTTP), ("anyio", "h11", "starlette", "uvicorn")),
     # What does I/O. Those modules of the bridge that speak MCP are imported by it in its own thread, once it opens.
@@ -176,13 +179,13 @@ RULES = (
     Rule(SPEAKS_MCP, (*CORE, *package("opask.bridge")), (*ATTRS, *MCP, "anyio")),
     Rule(
         package("opask.bridge"),
-        (*CORE, "opask.registry", *package("opask.bridge")),
+        (*CORE, CALLING, "opask.registry", *package("opask.bridge")),
         (*ATTRS, "anyio"),
         late=SPEAKS_MCP,
     ),
-    Rule(package("opask.driver"), (*CORE, *package("opask.driver")), (*ATTRS, "anyio")),
+    Rule(package("opask.driver"), (*CORE, CALLING, *package("opask.driver")), (*ATTRS, "anyio")),
     Rule(("opask.installed",), CORE, ATTRS, late=("opask.registry_schema",)),
-    Rule(INBOX, (*CORE, *INBOX), (*ATTRS, "anyio")),
+    Rule(INBOX, (*CORE, CALLING, *INBOX), (*ATTRS, "anyio")),
     # Surfaces: each with its own way to a screen; none knows the bridge or another surface. What they share is pure.
     # The package chooses one.
     Rule(("opask.surfaces",), late=SURFACES),

@@ -9,11 +9,12 @@ import logging
 import math
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import anyio
 
 from opask.bridge.threads import HostLoop, ends_process, in_daemon_thread
+from opask.calling import is_async
 from opask.outcomes import Cancelled, Outcome, Unavailable
 from opask.prompter import Prompter, Wait, use_wait
 from opask.questions import Ask
@@ -141,9 +142,11 @@ class Prompting:
             return self._failed(error)
 
     async def _call(self) -> object:
-        if inspect.iscoroutinefunction(self._prompter.ask):
-            return await self._prompter.ask(self._ask)
-        reply = await in_daemon_thread(self._host, self._call_plainly, f"opask ask {self._ask.id}")
+        reply: Any
+        if is_async(self._prompter.ask):
+            reply = self._prompter.ask(self._ask)
+        else:
+            reply = await in_daemon_thread(self._host, self._call_plainly, f"opask ask {self._ask.id}")
         return await reply if inspect.isawaitable(reply) else reply
 
     def _call_plainly(self) -> object:

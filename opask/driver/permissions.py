@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from inspect import isawaitable, iscoroutinefunction
 
 import anyio
-import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from opask.adapters import Message
+from opask.calling import called
 from opask.driver.terms import DrivenSession, Policy
 from opask.permissions import Allow, Defer, Deny, PermissionRequested
 
@@ -108,14 +107,8 @@ class PermissionDesk:
 
 async def _verdict(policy: Policy, request: PermissionRequested) -> Allow | Deny:
     """Ask a policy; whatever is no clear verdict of it is a denial."""
-    decided: object
     try:
-        if iscoroutinefunction(policy):
-            decided = await policy(request)
-        else:
-            # In a tuple, since trio lets no thread give back what has to be awaited.
-            (decided,) = await anyio.to_thread.run_sync(lambda: (policy(request),), abandon_on_cancel=True)
-            decided = await decided if isawaitable(decided) else decided
+        decided = await called(policy, request)
     except Exception:
         _logger.exception("the host's policy failed on permission request %s", request.request_id)
         return Deny("This could not be decided on, so it is denied.", rule="policy failed")

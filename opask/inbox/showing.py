@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Iterable
 from typing import Final
@@ -11,13 +10,14 @@ import anyio
 from anyio.abc import TaskGroup
 from attrs import evolve
 
+from opask.calling import called
 from opask.inbox.entries import Entry, EntryChanged, Snapshot, Update
 from opask.inbox.presence import attend
 from opask.inbox.refusals import InboxError, RefusedError, UnknownAskError
 from opask.inbox.rules import outcome_of
 from opask.inbox.store import Store
 from opask.inert import inert_line
-from opask.outcomes import Abandoned, Answered, Cancelled, Outcome, Reply, Skipped, Unavailable
+from opask.outcomes import Abandoned, Answered, Cancelled, Outcome, Skipped, Unavailable
 from opask.prompter import Prompter
 from opask.questions import Ask
 
@@ -121,7 +121,7 @@ class _Showing:
     async def _reply(self, ask: Ask) -> Answered | Skipped | Cancelled | Unavailable:
         """Ask the surface; whatever it does that no surface should is left to the others."""
         try:
-            reply: object = await _asked(self._surface, ask)
+            reply: object = await called(self._surface.ask, ask)
         except Exception:
             _logger.exception("surface %s failed on ask %s", self._name, ask.id)
             return Unavailable("the surface failed")
@@ -175,11 +175,3 @@ class _Showing:
         except Exception:
             _logger.exception("surface %s failed on the end of ask %s", self._name, ask_id)
         scope.cancel()
-
-
-async def _asked(surface: Prompter, ask: Ask) -> Reply:
-    if inspect.iscoroutinefunction(surface.ask):
-        reply: Reply = await surface.ask(ask)
-        return reply
-    found = await anyio.to_thread.run_sync(surface.ask, ask, abandon_on_cancel=True)
-    return await found if inspect.isawaitable(found) else found

@@ -8,8 +8,9 @@ import anyio
 import pytest
 
 from driver_fakes import FakeSession, plan
-from gate_operator import Operator, answer, traced
+from gate_operator import Operator, answer, request, traced
 from opask.driver import run, start
+from opask.driver.permissions import PermissionDesk
 from opask.errors import GateError
 from opask.events import Event, GateMissing, PermissionWithdrawn
 from opask.permissions import Allow, Deny, PermissionRequested
@@ -50,6 +51,11 @@ class DecidingSession(FakeSession):
         """Remember, and tell."""
         super().host_decided(request, verdict, by)
         self.was_decided.set()
+
+
+async def never(_: object) -> None:
+    """Stand in for what is not to be called."""
+    raise AssertionError
 
 
 async def test_a_missing_gate_ends_the_runtime() -> None:
@@ -123,3 +129,22 @@ async def test_a_runtime_that_goes_takes_its_proposals_along() -> None:
             await runtime.end()
     assert [outcome.kind for _, outcome in operator.outcomes] == ["cancelled"]
     assert [(row["source"], row["verdict"]) for row in rows] == [("headless_denied", "deny")]
+
+
+async def test_a_run_that_is_cancelled_as_a_proposal_comes_traces_it() -> None:
+    """However early that is, each proposal has its verdict, in the trace and for the session."""
+    session = FakeSession()
+    with traced() as rows:
+        async with anyio.create_task_group() as tasks:
+            desk = PermissionDesk(
+                session,
+                WriteGate(prompter=Operator()),
+                8,
+                tasks=tasks,
+                send=never,
+                fail=lambda error: pytest.fail(str(error)),
+            )
+            await desk.decide(request())
+            tasks.cancel_scope.cancel()
+    assert [(row["source"], row["verdict"]) for row in rows] == [("headless_denied", "deny")]
+    assert [(verdict.kind, by) for _, verdict, by in session.decided] == [("deny", "opask")]
